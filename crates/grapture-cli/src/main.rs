@@ -1,0 +1,3 @@
+//! The `grapture` program.
+
+fn main() {}

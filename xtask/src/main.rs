@@ -1,0 +1,3 @@
+//! Maintainer jobs, run as `cargo xtask <job>`.
+
+fn main() {}
