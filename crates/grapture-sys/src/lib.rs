@@ -5,6 +5,8 @@
 
 #[allow(
     clippy::all,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::undocumented_unsafe_blocks,
     dead_code,
     missing_docs,
     missing_debug_implementations,
