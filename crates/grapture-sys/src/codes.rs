@@ -112,7 +112,7 @@ macro_rules! error_codes {
             StreamDetached = 917 CUDA_ERROR_STREAM_DETACHED "the stream is detached from its context";
             GraphRecaptureFailure = 918 CUDA_ERROR_GRAPH_RECAPTURE_FAILURE "the graph cannot be captured again this way";
             FabricNotReady = 919 CUDA_ERROR_FABRIC_NOT_READY "the fabric is not ready";
-            Unknown = 999 CUDA_ERROR_UNKNOWN "an unknown error happened";
+            UnknownError = 999 CUDA_ERROR_UNKNOWN "an unknown error happened";
         }
     };
 }

@@ -1,1 +1,55 @@
-//! grapture
+//! Record live CUDA streams into graphs and replay them: soundly, and at the driver's own speed.
+//!
+//! ```text
+//! Stream ── begin ──▶ StreamGraphCapture ── end_graph ──▶ Graph ── instantiate ──▶ GraphExec
+//!    ▲                       └────────────── end ─────────────────────────────────▲    │
+//!    └───────────────────────────────── launch ────────────────────────────────────────┘
+//! ```
+//!
+//! The driver is loaded at run time: nothing here needs a toolkit to build, or a GPU to be tested
+//! (see the crate `grapture-sim`).
+
+mod capture;
+mod context;
+mod device;
+mod driver;
+mod drop_error;
+mod error;
+mod event;
+mod graph;
+mod host_function;
+mod kernel;
+mod launch;
+mod memory;
+mod module;
+mod operation;
+mod pinned;
+mod reclaim;
+mod recorder;
+mod retain;
+mod stream;
+mod topology;
+
+pub use grapture_sys as sys;
+pub use grapture_sys::{
+    CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_RELAXED,
+    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CU_STREAM_CAPTURE_STATUS_ACTIVE,
+    CU_STREAM_CAPTURE_STATUS_INVALIDATED, CU_STREAM_CAPTURE_STATUS_NONE, CUstreamCaptureMode,
+    CUstreamCaptureStatus, LoadError,
+};
+
+pub use capture::{
+    CaptureError, CaptureInfo, CaptureMode, CaptureStatus, FailedOperation, Fork, LoggedOperation,
+    StreamGraphCapture, ThreadCaptureMode,
+};
+pub use context::Context;
+pub use driver::{DRIVER_VARIABLE, Driver, DriverVersion};
+pub use drop_error::{DropErrorHook, set_drop_error_hook};
+pub use error::{CudaError, CudaResult, Refusal};
+pub use event::{Event, EventOptions};
+pub use graph::{
+    Edge, EdgeData, EdgePort, Graph, GraphExec, InstantiateError, InstantiateFlags,
+    InstantiateOptions, InstantiateResult, Node, NodeId, NodeKind,
+};
+pub use operation::OperationKind;
+pub use stream::{Stream, StreamOptions};

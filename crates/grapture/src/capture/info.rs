@@ -1,0 +1,167 @@
+//! What the driver says of a stream's capture.
+
+use std::ptr;
+
+use grapture_sys::{
+    CU_STREAM_CAPTURE_STATUS_ACTIVE, CU_STREAM_CAPTURE_STATUS_INVALIDATED,
+    CU_STREAM_CAPTURE_STATUS_NONE, CUgraphNode, CUstreamCaptureStatus, Function,
+};
+
+use crate::error::CudaResult;
+use crate::graph::{GraphKey, NodeId};
+use crate::stream::Stream;
+
+/// Whether a stream captures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CaptureStatus {
+    /// The stream does not capture.
+    None,
+    /// The stream captures.
+    Active,
+    /// The stream's capture was invalidated, and must be ended.
+    Invalidated,
+    /// A status that this version of the library does not know.
+    Other(u32),
+}
+
+impl From<CUstreamCaptureStatus> for CaptureStatus {
+    fn from(raw: CUstreamCaptureStatus) -> CaptureStatus {
+        match raw {
+            CU_STREAM_CAPTURE_STATUS_NONE => CaptureStatus::None,
+            CU_STREAM_CAPTURE_STATUS_ACTIVE => CaptureStatus::Active,
+            CU_STREAM_CAPTURE_STATUS_INVALIDATED => CaptureStatus::Invalidated,
+            other => CaptureStatus::Other(other.0),
+        }
+    }
+}
+
+/// What the driver says of a stream's capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaptureInfo {
+    status: CaptureStatus,
+    id: Option<u64>,
+    dependencies: Option<Vec<NodeId>>,
+}
+
+impl CaptureInfo {
+    /// Whether the stream captures.
+    pub fn status(&self) -> CaptureStatus {
+        self.status
+    }
+
+    /// The capture's number, unique in the process; the streams of one capture share it. None if
+    /// the stream does not capture actively.
+    pub fn id(&self) -> Option<u64> {
+        self.id
+    }
+
+    /// The nodes that the next operation on the stream will depend on. None if the stream does not
+    /// capture actively, if other hands than this library's began the capture, or if the driver is
+    /// older than 11.3 and cannot tell.
+    pub fn dependencies(&self) -> Option<&[NodeId]> {
+        self.dependencies.as_deref()
+    }
+}
+
+impl Stream {
+    /// What the driver says of the stream's capture, also of one that other hands began.
+    ///
+    /// # Errors
+    ///
+    /// [`StreamCaptureImplicit`](crate::CudaError::StreamCaptureImplicit) for the legacy stream
+    /// while a blocking stream of the context captures. [`NotSupported`](crate::CudaError::NotSupported):
+    /// the driver is older than 10.1.
+    #[doc(alias = "cuStreamGetCaptureInfo")]
+    pub fn capture_info(&self) -> CudaResult<CaptureInfo> {
+        match self.capture_log() {
+            Some(log) => log.paused(|| self.read_capture_info(Some(log.key()))),
+            None => self.read_capture_info(None),
+        }
+    }
+
+    /// With a key: the capture is this library's, and nothing is submitted to it meanwhile.
+    fn read_capture_info(&self, key: Option<GraphKey>) -> CudaResult<CaptureInfo> {
+        let mut raw = RawInfo::default();
+        let driver = self.driver();
+        if key.is_some() && driver.has(Function::cuStreamGetCaptureInfo_v3) {
+            let mut edges = ptr::null();
+            self.with(|functions, stream| {
+                // SAFETY: a live stream, and every out-pointer is a live local.
+                unsafe {
+                    (functions.cuStreamGetCaptureInfo_v3)(
+                        stream,
+                        &mut raw.status,
+                        &mut raw.id,
+                        ptr::null_mut(),
+                        &mut raw.dependencies,
+                        &mut edges,
+                        &mut raw.count,
+                    )
+                }
+            })?;
+        } else if key.is_some() && driver.has(Function::cuStreamGetCaptureInfo_v2) {
+            self.with(|functions, stream| {
+                // SAFETY: a live stream, and every out-pointer is a live local.
+                unsafe {
+                    (functions.cuStreamGetCaptureInfo_v2)(
+                        stream,
+                        &mut raw.status,
+                        &mut raw.id,
+                        ptr::null_mut(),
+                        &mut raw.dependencies,
+                        &mut raw.count,
+                    )
+                }
+            })?;
+        } else {
+            let (status, id) = self.capture_id()?;
+            return Ok(RawInfo { status, id, ..RawInfo::default() }.into_info(None));
+        }
+        Ok(raw.into_info(key))
+    }
+
+    /// The status and the number of the stream's capture, by the cheapest call that tells.
+    pub(crate) fn capture_id(&self) -> CudaResult<(CUstreamCaptureStatus, u64)> {
+        let (mut status, mut id) = (CU_STREAM_CAPTURE_STATUS_NONE, 0);
+        self.with(|functions, stream| {
+            // SAFETY: a live stream, and both out-pointers are live locals.
+            unsafe { (functions.cuStreamGetCaptureInfo)(stream, &mut status, &mut id) }
+        })?;
+        Ok((status, id))
+    }
+}
+
+struct RawInfo {
+    status: CUstreamCaptureStatus,
+    id: u64,
+    dependencies: *const CUgraphNode,
+    count: usize,
+}
+
+impl Default for RawInfo {
+    fn default() -> RawInfo {
+        RawInfo {
+            status: CU_STREAM_CAPTURE_STATUS_NONE,
+            id: 0,
+            dependencies: ptr::null(),
+            count: 0,
+        }
+    }
+}
+
+impl RawInfo {
+    fn into_info(self, key: Option<GraphKey>) -> CaptureInfo {
+        let active = self.status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+        let dependencies = key.filter(|_| active).map(|key| {
+            (0..self.count)
+                .map(|index| {
+                    // SAFETY: NVIDIA: the array has `count` entries and stays valid until the next
+                    // call on the stream. With a key, the log's lock keeps such calls out.
+                    NodeId::of(key, unsafe { *self.dependencies.add(index) })
+                })
+                .collect()
+        });
+        CaptureInfo { status: self.status.into(), id: active.then_some(self.id), dependencies }
+    }
+}

@@ -1,0 +1,295 @@
+//! [`StreamGraphCapture`]: the capture of a stream by the driver.
+
+mod error;
+mod info;
+mod log;
+mod mode;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::Arc;
+
+use grapture_sys::{
+    CU_STREAM_CAPTURE_STATUS_ACTIVE, CU_STREAM_CAPTURE_STATUS_NONE,
+    CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+    CUstreamCaptureMode, CUstreamCaptureStatus, Function,
+};
+
+use crate::error::{CudaError, CudaResult, check};
+use crate::graph::{Graph, GraphExec};
+use crate::stream::Stream;
+
+pub use error::{CaptureError, FailedOperation, Fork, LoggedOperation};
+pub use info::{CaptureInfo, CaptureStatus};
+pub(crate) use log::CaptureLog;
+pub use mode::{CaptureMode, ThreadCaptureMode};
+
+/// An open capture of a stream: what is submitted to the stream is recorded instead of run, and
+/// becomes a graph at the [`end`](StreamGraphCapture::end).
+///
+/// Dropping it ends the capture and throws the recording away; the stream is then usable again.
+/// [`Stream::capture`] needs no guard and is the simpler way.
+///
+/// What the recorded operations use (buffers, modules, events, closures, pinned memory) is kept
+/// alive by the graph and by whatever is made from it, until the last launch is done.
+///
+/// ```
+/// # use grapture::*;
+/// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+/// # let context = Context::new(&driver.device(0)?)?;
+/// let stream = Stream::new(&context)?;
+/// let capture = StreamGraphCapture::begin(&stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)?;
+/// // … submit work to `stream` …
+/// let exec = capture.end()?;
+/// exec.launch(&stream)?;
+/// stream.synchronize()?;
+/// # Ok::<(), CudaError>(())
+/// ```
+pub struct StreamGraphCapture<'s> {
+    stream: &'s Stream,
+    log: Arc<CaptureLog>,
+    /// The driver's number of this capture; none from a driver that has no numbers (10.0).
+    id: Option<u64>,
+    ended: bool,
+    // Whether another thread may end it depends on its mode, which is no type (O8).
+    _not_send: PhantomData<*const ()>,
+}
+
+impl<'s> StreamGraphCapture<'s> {
+    /// Begins to capture the stream. Nothing submitted before is part of it or waited for.
+    ///
+    /// # Errors
+    ///
+    /// [`NotSupported`](CudaError::NotSupported): the driver is older than 10.0, or is 10.0 and
+    /// the mode is not relaxed (modes came with 10.1).
+    /// [`Refused`](CudaError::Refused): the mode is no mode, the stream is the legacy default
+    /// stream, or it is capturing already; a capture that is open stays as it is.
+    #[doc(alias = "cuStreamBeginCapture_v2")]
+    pub fn begin(stream: &'s Stream, mode: CUstreamCaptureMode) -> CudaResult<Self> {
+        let known = CaptureMode::from_raw(mode).ok_or_else(|| {
+            CudaError::refused(
+                CUDA_ERROR_INVALID_VALUE,
+                "mode",
+                format!("{} is no capture mode: use one of `CU_STREAM_CAPTURE_MODE_*`", mode.0),
+            )
+        })?;
+        check_begin(stream)?;
+        // The log stands before the driver's capture does, and falls after it: whatever another
+        // thread submits meanwhile is logged, so nothing is recorded that is not kept alive.
+        let log = CaptureLog::new();
+        stream.enter_capture(&log)?;
+        let begun = begin_raw(stream, known).and_then(|()| match stream.capture_id() {
+            Ok((_, id)) => Ok(Some(id)),
+            Err(CudaError::NotSupported) => Ok(None),
+            Err(error) => {
+                abandon(stream);
+                Err(error)
+            }
+        });
+        match begun {
+            Ok(id) => {
+                stream.context().capture_began();
+                Ok(StreamGraphCapture { stream, log, id, ended: false, _not_send: PhantomData })
+            }
+            Err(error) => {
+                log.close(stream);
+                Err(error)
+            }
+        }
+    }
+
+    /// The stream.
+    pub fn stream(&self) -> &'s Stream {
+        self.stream
+    }
+
+    /// Whether the capture is open and valid: false once it was invalidated, or ended by other
+    /// hands.
+    pub fn is_active(&self) -> bool {
+        matches!(self.capture_status(), Ok(CU_STREAM_CAPTURE_STATUS_ACTIVE))
+    }
+
+    /// The driver's status of the capture: `NONE` also if other hands have ended it and the stream
+    /// is in another capture by now.
+    ///
+    /// # Errors
+    ///
+    /// As the driver answers.
+    #[doc(alias = "cuStreamIsCapturing")]
+    pub fn capture_status(&self) -> CudaResult<CUstreamCaptureStatus> {
+        let mut status = CU_STREAM_CAPTURE_STATUS_NONE;
+        self.stream.with(|functions, raw| {
+            // SAFETY: a live stream, and the out-pointer is a live local.
+            unsafe { (functions.cuStreamIsCapturing)(raw, &mut status) }
+        })?;
+        if status == CU_STREAM_CAPTURE_STATUS_ACTIVE && !self.is_ours()? {
+            return Ok(CU_STREAM_CAPTURE_STATUS_NONE);
+        }
+        Ok(status)
+    }
+
+    /// The driver's number of the capture, unique in the process. None: the driver is 10.0, which
+    /// has no numbers.
+    pub fn id(&self) -> Option<u64> {
+        self.id
+    }
+
+    /// Keeps `value` alive as long as the graph, or anything made from it, can run. It is dropped
+    /// on a thread of the library.
+    pub fn retain<T: Send + 'static>(&self, value: T) {
+        // A value that is only dropped needs no `Sync`: nobody reads it through the owner.
+        self.log.retain(|owners| owners.retain_value(std::sync::Mutex::new(value)));
+    }
+
+    /// Ends the capture and makes the recording executable.
+    ///
+    /// # Errors
+    ///
+    /// [`Capture`](CudaError::Capture) if the capture was invalid or has a stream that was not
+    /// joined back; [`Instantiate`](CudaError::Instantiate) if the graph cannot be instantiated.
+    /// In both cases the stream is usable again and nothing is left over.
+    #[doc(alias = "cuStreamEndCapture")]
+    pub fn end(self) -> CudaResult<GraphExec> {
+        self.end_graph()?.into_exec()
+    }
+
+    /// Ends the capture and gives the recording as a graph, not yet executable.
+    ///
+    /// # Errors
+    ///
+    /// As [`end`](StreamGraphCapture::end), but for the instantiation.
+    pub fn end_graph(mut self) -> CudaResult<Graph> {
+        self.ended = true;
+        let mut raw = ptr::null_mut();
+        let ended = self.log.paused(|| {
+            if !self.is_ours()? {
+                // Other hands ended it: the stream's capture, if it has one, is not ours to end.
+                return Err(CudaError::from(CUDA_ERROR_ILLEGAL_STATE));
+            }
+            self.stream.with(|functions, stream| {
+                // SAFETY: a live stream that this capture began, and a live out-pointer.
+                unsafe { (functions.cuStreamEndCapture)(stream, &mut raw) }
+            })
+        });
+        let recorded = self.close();
+        match ended {
+            Ok(()) if !raw.is_null() => {
+                // SAFETY: the driver gave the graph to this call alone.
+                unsafe { Graph::captured(self.stream.context(), raw, self.log.key(), recorded.owners) }
+            }
+            Ok(()) => Err(self.failed(grapture_sys::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED.0, recorded)),
+            Err(error) => Err(self.failed(error.code(), recorded)),
+        }
+    }
+
+    fn failed(&self, code: u32, recorded: log::Recorded) -> CudaError {
+        let error = CaptureError {
+            code,
+            first_failure: recorded.failure,
+            last_operation: recorded.last,
+            forks: recorded.forks,
+        };
+        tracing::debug!(%error, "a capture failed");
+        CudaError::Capture(Box::new(error))
+    }
+
+    /// Whether the stream is in this very capture, active or invalidated.
+    fn is_ours(&self) -> CudaResult<bool> {
+        let Some(own) = self.id else { return Ok(true) };
+        let (status, id) = self.stream.capture_id()?;
+        // The driver gives the number of an active capture only.
+        Ok(match status {
+            CU_STREAM_CAPTURE_STATUS_NONE => false,
+            CU_STREAM_CAPTURE_STATUS_ACTIVE => id == own,
+            _ => true,
+        })
+    }
+
+    fn close(&self) -> log::Recorded {
+        self.stream.context().capture_ended();
+        self.log.close(self.stream)
+    }
+}
+
+impl Drop for StreamGraphCapture<'_> {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        self.log.paused(|| {
+            if self.is_ours().unwrap_or(false) {
+                abandon(self.stream);
+            }
+        });
+        drop(self.close());
+    }
+}
+
+impl fmt::Debug for StreamGraphCapture<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamGraphCapture")
+            .field("stream", &self.stream)
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Stream {
+    /// Captures what `record` submits to the stream. The capture ends when `record` returns, with
+    /// success or an error, and when it panics.
+    ///
+    /// # Errors
+    ///
+    /// What `record` gives; else as [`StreamGraphCapture::begin`] and
+    /// [`end_graph`](StreamGraphCapture::end_graph).
+    pub fn capture<F>(&self, mode: CaptureMode, record: F) -> CudaResult<Graph>
+    where
+        F: FnOnce(&StreamGraphCapture<'_>) -> CudaResult<()>,
+    {
+        let capture = StreamGraphCapture::begin(self, mode.as_raw())?;
+        record(&capture)?;
+        capture.end_graph()
+    }
+}
+
+/// What the driver would refuse, said by name.
+fn check_begin(stream: &Stream) -> CudaResult<()> {
+    if stream.is_legacy() {
+        return Err(CudaError::refused(
+            CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+            "stream",
+            "the legacy default stream cannot be captured: make one with `Stream::new`",
+        ));
+    }
+    Ok(())
+}
+
+fn begin_raw(stream: &Stream, mode: CaptureMode) -> CudaResult<()> {
+    let driver = stream.driver();
+    if !driver.has(Function::cuStreamBeginCapture_v2) && mode == CaptureMode::Relaxed {
+        // The first ABI (10.0) has no mode: measured, it captures as the relaxed mode does.
+        // SAFETY: a live stream.
+        return stream.with(|functions, raw| unsafe { (functions.cuStreamBeginCapture)(raw) });
+    }
+    // SAFETY: a live stream. A driver without the function answers `NOT_SUPPORTED`.
+    stream.with(|functions, raw| unsafe { (functions.cuStreamBeginCapture_v2)(raw, mode.as_raw()) })
+}
+
+/// Ends the stream's capture and destroys what it recorded.
+fn abandon(stream: &Stream) {
+    let mut raw = ptr::null_mut();
+    let ended = stream.with(|functions, stream| {
+        // SAFETY: a live stream and a live out-pointer.
+        unsafe { (functions.cuStreamEndCapture)(stream, &mut raw) }
+    });
+    // An invalidated or unjoined capture ends with its error, which is nobody's any more.
+    if let Err(error) = ended {
+        tracing::debug!(%error, "an abandoned capture ended with an error");
+    }
+    if !raw.is_null() {
+        // SAFETY: the driver gave the graph to this call alone.
+        let code = unsafe { (stream.driver().functions().cuGraphDestroy)(raw) };
+        crate::drop_error::report("cuGraphDestroy", check(code));
+    }
+}

@@ -1,0 +1,143 @@
+//! [`CudaError`]: what went wrong, by the driver's code or by what the library knows beyond it.
+
+use std::fmt;
+
+use grapture_sys as sys;
+use grapture_sys::{CUDA_SUCCESS, CUresult, error_codes};
+
+use crate::capture::CaptureError;
+use crate::graph::InstantiateError;
+use crate::module::JitError;
+
+/// The result of everything that can fail here.
+pub type CudaResult<T> = Result<T, CudaError>;
+
+macro_rules! define {
+    ($($variant:ident = $number:literal $name:ident $meaning:literal;)*) => {
+        /// An error: a code of the driver as a unit variant, or a richer one where the library
+        /// knows more than a code.
+        ///
+        /// [`code`](CudaError::code) gives the driver's number in every case.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum CudaError {
+            $(
+                #[doc = concat!("`", stringify!($name), "` (", $number, "): ", $meaning, ".")]
+                $variant,
+            )*
+            /// A code that this version of the library has no name for.
+            Unknown(u32),
+            /// A check of the library refused the call before the driver saw it.
+            Refused(Box<Refusal>),
+            /// The driver could not compile or load a module.
+            Jit(Box<JitError>),
+            /// A capture failed.
+            Capture(Box<CaptureError>),
+            /// A graph could not be instantiated.
+            Instantiate(Box<InstantiateError>),
+        }
+
+        impl CudaError {
+            /// The error for a code of the driver that is not success.
+            pub fn from_code(code: u32) -> CudaError {
+                match code {
+                    $($number => CudaError::$variant,)*
+                    other => CudaError::Unknown(other),
+                }
+            }
+
+            /// The driver's number for it. For a call that the library refused: the number that
+            /// the driver would have answered.
+            pub fn code(&self) -> u32 {
+                match self {
+                    $(CudaError::$variant => $number,)*
+                    CudaError::Unknown(code) => *code,
+                    CudaError::Refused(refusal) => refusal.code,
+                    CudaError::Jit(error) => error.code(),
+                    CudaError::Capture(error) => error.code(),
+                    CudaError::Instantiate(error) => error.code(),
+                }
+            }
+        }
+    };
+}
+
+error_codes!(define);
+
+impl CudaError {
+    /// The C name of the code, such as `CUDA_ERROR_INVALID_VALUE`, where it is known.
+    pub fn name(&self) -> Option<&'static str> {
+        sys::error_code(CUresult(self.code())).map(|known| known.name)
+    }
+
+    /// A refusal: `what` is the argument or object, `problem` what is wrong with it and what to do.
+    #[cold]
+    pub(crate) fn refused(code: CUresult, what: &'static str, problem: impl Into<String>) -> CudaError {
+        CudaError::Refused(Box::new(Refusal { code: code.0, what, problem: problem.into() }))
+    }
+}
+
+impl fmt::Display for CudaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CudaError::Refused(refusal) => refusal.fmt(f),
+            CudaError::Jit(error) => error.fmt(f),
+            CudaError::Capture(error) => error.fmt(f),
+            CudaError::Instantiate(error) => error.fmt(f),
+            plain => write_code(f, plain.code()),
+        }
+    }
+}
+
+/// `meaning (NAME, number)`.
+pub(crate) fn write_code(f: &mut fmt::Formatter<'_>, code: u32) -> fmt::Result {
+    match sys::error_code(CUresult(code)) {
+        Some(known) => write!(f, "{} ({}, {code})", known.meaning, known.name),
+        None => write!(f, "the driver answered error {code}"),
+    }
+}
+
+impl std::error::Error for CudaError {}
+
+impl From<CUresult> for CudaError {
+    fn from(code: CUresult) -> CudaError {
+        CudaError::from_code(code.0)
+    }
+}
+
+/// A call that the library refused before the driver saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    code: u32,
+    what: &'static str,
+    problem: String,
+}
+
+impl Refusal {
+    /// The argument or the object that is at fault, such as `kernel.grid_dim.x`.
+    pub fn what(&self) -> &'static str {
+        self.what
+    }
+
+    /// What is wrong with it, and the rule or the remedy.
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.problem)
+    }
+}
+
+/// The result of a driver call.
+#[inline]
+pub(crate) fn check(code: CUresult) -> CudaResult<()> {
+    if code == CUDA_SUCCESS { Ok(()) } else { Err(failed(code)) }
+}
+
+#[cold]
+fn failed(code: CUresult) -> CudaError {
+    CudaError::from(code)
+}

@@ -1,0 +1,368 @@
+//! [`Event`]: a point in a stream that can be waited for and timed.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use grapture_sys::{
+    CU_EVENT_BLOCKING_SYNC, CU_EVENT_DEFAULT, CU_EVENT_DISABLE_TIMING, CU_EVENT_RECORD_EXTERNAL,
+    CU_EVENT_WAIT_DEFAULT, CU_EVENT_WAIT_EXTERNAL, CUDA_ERROR_CAPTURED_EVENT,
+    CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_VALUE,
+    CUDA_ERROR_NOT_READY, CUDA_ERROR_STREAM_CAPTURE_ISOLATION, CUDA_ERROR_STREAM_CAPTURE_MERGE,
+    CUevent,
+};
+
+use crate::capture::CaptureLog;
+use crate::context::Context;
+use crate::drop_error::report;
+use crate::error::{CudaError, CudaResult, check};
+use crate::operation::{Operation, OperationKind};
+use crate::stream::Stream;
+
+/// A CUDA event. A clone is the same event.
+///
+/// Recorded on a capturing stream it stands for a point in the graph: a stream that waits for it
+/// joins the capture. [`record_external`](Event::record_external) makes a node that records the
+/// event at every launch instead.
+#[derive(Clone)]
+pub struct Event {
+    inner: Arc<EventInner>,
+}
+
+pub(crate) struct EventInner {
+    raw: CUevent,
+    context: Context,
+    timing: bool,
+    last_record: Mutex<LastRecord>,
+}
+
+/// Where the event was recorded last, as far as this library did it.
+#[derive(Clone)]
+enum LastRecord {
+    Never,
+    Eager,
+    Captured(Arc<CaptureLog>),
+}
+
+// SAFETY: a `CUevent` belongs to no thread, and it is only passed to driver calls, by value.
+unsafe impl Send for EventInner {}
+// SAFETY: the driver's calls on an event lock it themselves; the field of our own is behind a
+// mutex.
+unsafe impl Sync for EventInner {}
+
+/// How an event is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventOptions {
+    timing: bool,
+    blocking_sync: bool,
+}
+
+impl EventOptions {
+    /// An event without timing, whose waits spin.
+    pub fn new() -> EventOptions {
+        EventOptions::default()
+    }
+
+    /// Whether the event takes the time, for [`Event::elapsed_since`].
+    pub fn timing(mut self, timing: bool) -> EventOptions {
+        self.timing = timing;
+        self
+    }
+
+    /// Whether [`Event::synchronize`] puts the thread to sleep instead of spinning.
+    pub fn blocking_sync(mut self, blocking_sync: bool) -> EventOptions {
+        self.blocking_sync = blocking_sync;
+        self
+    }
+}
+
+impl Event {
+    /// A new event without timing.
+    ///
+    /// # Errors
+    ///
+    /// As the driver answers.
+    #[doc(alias = "cuEventCreate")]
+    pub fn new(context: &Context) -> CudaResult<Event> {
+        Event::with_options(context, EventOptions::new())
+    }
+
+    /// A new event with options.
+    ///
+    /// # Errors
+    ///
+    /// As the driver answers.
+    pub fn with_options(context: &Context, options: EventOptions) -> CudaResult<Event> {
+        let mut flags = CU_EVENT_DEFAULT.0;
+        if !options.timing {
+            flags |= CU_EVENT_DISABLE_TIMING.0;
+        }
+        if options.blocking_sync {
+            flags |= CU_EVENT_BLOCKING_SYNC.0;
+        }
+        let mut raw = std::ptr::null_mut();
+        context.enter(|functions| {
+            // SAFETY: the out-pointer is a live local.
+            check(unsafe { (functions.cuEventCreate)(&mut raw, flags) })
+        })?;
+        let context = context.clone();
+        let last_record = Mutex::new(LastRecord::Never);
+        let inner = EventInner { raw, context, timing: options.timing, last_record };
+        Ok(Event { inner: Arc::new(inner) })
+    }
+
+    /// The context.
+    pub fn context(&self) -> &Context {
+        &self.inner.context
+    }
+
+    /// The raw handle. It stays valid as long as a clone of this one lives.
+    pub fn as_raw(&self) -> CUevent {
+        self.inner.raw
+    }
+
+    /// Records the event on the stream: it is reached when all work submitted so far is done.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::Refused`] for a stream of another context. As the driver answers.
+    #[doc(alias = "cuEventRecord")]
+    #[track_caller]
+    pub fn record(&self, stream: &Stream) -> CudaResult<()> {
+        stream.require_context(&self.inner.context, "event")?;
+        stream.submit(
+            Operation::new(OperationKind::EventRecord),
+            |owners| owners.retain(&self.inner),
+            // SAFETY: a live event and a live stream of one context.
+            |functions, raw| unsafe { (functions.cuEventRecord)(self.inner.raw, raw) },
+        )?;
+        let record = stream.capture_log().map_or(LastRecord::Eager, LastRecord::Captured);
+        *self.lock() = record;
+        Ok(())
+    }
+
+    /// Adds a node to the capture of the stream that records the event at every launch of the
+    /// graph, for work outside to wait for.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::Refused`] if the stream does not capture, or is one of another context.
+    /// [`CudaError::NotSupported`]: the driver is older than 11.1.
+    #[doc(alias = "cuEventRecordWithFlags")]
+    #[track_caller]
+    pub fn record_external(&self, stream: &Stream) -> CudaResult<()> {
+        stream.require_context(&self.inner.context, "event")?;
+        require_capture(stream)?;
+        stream.submit(
+            Operation::new(OperationKind::EventRecordExternal),
+            |owners| owners.retain(&self.inner),
+            // SAFETY: a live event and a live stream of one context.
+            |functions, raw| unsafe {
+                (functions.cuEventRecordWithFlags)(self.inner.raw, raw, CU_EVENT_RECORD_EXTERNAL.0)
+            },
+        )?;
+        *self.lock() = LastRecord::Eager;
+        Ok(())
+    }
+
+    /// Has all work submitted to the stream from now on wait for the event's last record. Does not
+    /// block the calling thread.
+    ///
+    /// If the event was recorded in a capture, the stream joins it, and must be joined back (an
+    /// event on it, waited for by the stream that began the capture) before the capture ends.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::Refused`] where the driver would invalidate a capture: the stream captures and
+    /// the event was recorded outside or in another capture, or in one that has ended.
+    #[doc(alias = "cuStreamWaitEvent")]
+    #[track_caller]
+    pub fn wait(&self, stream: &Stream) -> CudaResult<()> {
+        let recorded = self.lock().clone();
+        let capturing = stream.capture_log();
+        let joins = check_wait(&recorded, capturing.as_ref())?;
+        stream.submit(
+            Operation::new(OperationKind::EventWait),
+            |owners| owners.retain(&self.inner),
+            // SAFETY: a live event and a live stream; they may be of different contexts.
+            |functions, raw| unsafe {
+                (functions.cuStreamWaitEvent)(raw, self.inner.raw, CU_EVENT_WAIT_DEFAULT.0)
+            },
+        )?;
+        if let Some(log) = joins {
+            CaptureLog::join(log, stream, Operation::new(OperationKind::EventWait));
+        }
+        Ok(())
+    }
+
+    /// Adds a node to the capture of the stream that waits, at every launch of the graph, for the
+    /// event's last record outside.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::Refused`] if the stream does not capture. [`CudaError::NotSupported`]: the
+    /// driver is older than 11.1.
+    #[track_caller]
+    pub fn wait_external(&self, stream: &Stream) -> CudaResult<()> {
+        require_capture(stream)?;
+        stream.submit(
+            Operation::new(OperationKind::EventWaitExternal),
+            |owners| owners.retain(&self.inner),
+            // SAFETY: a live event and a live stream.
+            |functions, raw| unsafe {
+                (functions.cuStreamWaitEvent)(raw, self.inner.raw, CU_EVENT_WAIT_EXTERNAL.0)
+            },
+        )
+    }
+
+    /// Whether the event's last record is reached. An event that was never recorded is.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::Refused`] if it was recorded in a capture. An error of earlier work.
+    #[doc(alias = "cuEventQuery")]
+    pub fn is_complete(&self) -> CudaResult<bool> {
+        self.refuse_captured()?;
+        // SAFETY: a live event.
+        let asked = self.relaxed(|event| unsafe { (event.functions().cuEventQuery)(event.raw) });
+        match asked {
+            Ok(()) => Ok(true),
+            Err(error) if error.code() == CUDA_ERROR_NOT_READY.0 => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Blocks until the event's last record is reached.
+    ///
+    /// # Errors
+    ///
+    /// As [`is_complete`](Event::is_complete).
+    #[doc(alias = "cuEventSynchronize")]
+    pub fn synchronize(&self) -> CudaResult<()> {
+        self.refuse_captured()?;
+        // SAFETY: a live event.
+        self.relaxed(|event| unsafe { (event.functions().cuEventSynchronize)(event.raw) })
+    }
+
+    /// The time on the device from the last record of `start` to that of this event, to about half
+    /// a microsecond.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::Refused`] if either was made without timing, was never recorded, or was
+    /// recorded in a capture; [`CudaError::NotReady`] if either is not reached yet.
+    #[doc(alias = "cuEventElapsedTime")]
+    pub fn elapsed_since(&self, start: &Event) -> CudaResult<Duration> {
+        for event in [start, self] {
+            event.refuse_captured()?;
+            event.require_timing()?;
+        }
+        let mut milliseconds = 0.0f32;
+        self.relaxed(|event| {
+            // SAFETY: two live events, and the out-pointer is a live local.
+            unsafe {
+                (event.functions().cuEventElapsedTime)(&mut milliseconds, start.inner.raw, event.raw)
+            }
+        })?;
+        Ok(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3))
+    }
+
+    fn require_timing(&self) -> CudaResult<()> {
+        let problem = if !self.inner.timing {
+            "it was made without timing: make it with `EventOptions::timing(true)`"
+        } else if matches!(*self.lock(), LastRecord::Never) {
+            "it was never recorded"
+        } else {
+            return Ok(());
+        };
+        Err(CudaError::refused(CUDA_ERROR_INVALID_HANDLE, "event", problem))
+    }
+
+    fn refuse_captured(&self) -> CudaResult<()> {
+        match &*self.lock() {
+            LastRecord::Never | LastRecord::Eager => Ok(()),
+            LastRecord::Captured(_) => Err(CudaError::refused(
+                CUDA_ERROR_CAPTURED_EVENT,
+                "event",
+                "it was last recorded in a capture, where it stands for no point in time: record \
+                 it outside, or with `record_external`",
+            )),
+        }
+    }
+
+    /// A query or a wait for an event breaks the captures of this thread, and global ones of
+    /// others, unless the thread's mode is relaxed (measured).
+    fn relaxed(&self, call: impl FnOnce(&EventInner) -> grapture_sys::CUresult) -> CudaResult<()> {
+        self.inner.context.driver().relaxed(|_| check(call(&self.inner)))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, LastRecord> {
+        self.inner.last_record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn require_capture(stream: &Stream) -> CudaResult<()> {
+    if stream.is_capturing() {
+        return Ok(());
+    }
+    Err(CudaError::refused(
+        CUDA_ERROR_ILLEGAL_STATE,
+        "stream",
+        "it is not capturing, and an external record or wait is a node of a graph: begin a \
+         capture, or use `record` and `wait`",
+    ))
+}
+
+/// Refuses a wait that the driver would answer by invalidating a capture. Gives the capture that
+/// the stream joins.
+fn check_wait<'a>(
+    recorded: &'a LastRecord,
+    capturing: Option<&Arc<CaptureLog>>,
+) -> CudaResult<Option<&'a Arc<CaptureLog>>> {
+    let (code, problem) = match (recorded, capturing) {
+        (LastRecord::Never | LastRecord::Eager, None) | (LastRecord::Never, Some(_)) => {
+            return Ok(None);
+        }
+        (LastRecord::Captured(log), None) if log.is_open() => return Ok(Some(log)),
+        (LastRecord::Captured(log), Some(own)) if Arc::ptr_eq(log, own) => return Ok(None),
+        (LastRecord::Captured(log), _) if !log.is_open() => (
+            CUDA_ERROR_INVALID_VALUE,
+            "it was last recorded in a capture that has ended: record it again before the wait",
+        ),
+        (LastRecord::Captured(_), _) => (
+            CUDA_ERROR_STREAM_CAPTURE_MERGE,
+            "it was recorded in another capture than the stream's, and captures cannot be merged: \
+             end one and add its graph to the other as a child",
+        ),
+        (LastRecord::Eager, Some(_)) => (
+            CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
+            "it was recorded outside the stream's capture: wait for it before the capture begins, \
+             or use `wait_external` to wait at every launch",
+        ),
+    };
+    Err(CudaError::refused(code, "event", problem))
+}
+
+impl EventInner {
+    fn functions(&self) -> &grapture_sys::Functions {
+        self.context.functions()
+    }
+}
+
+impl Drop for EventInner {
+    fn drop(&mut self) {
+        // SAFETY: made here, and this is the last handle. NVIDIA: an event that is recorded and
+        // not reached yet is released when it is.
+        let code = unsafe { (self.functions().cuEventDestroy_v2)(self.raw) };
+        report("cuEventDestroy", check(code));
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Event")
+            .field("raw", &self.inner.raw)
+            .field("timing", &self.inner.timing)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,214 @@
+//! [`GraphExec`]: an executable graph, and its launch.
+
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use grapture_sys::{CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUgraphExec, Function};
+
+use crate::context::Context;
+use crate::drop_error::report;
+use crate::error::{CudaError, CudaResult, check};
+use crate::event::Event;
+use crate::graph::{Graph, InstantiateFlags};
+use crate::pinned::PinnedInner;
+use crate::retain::{Keep, Owner, PinnedUse};
+use crate::stream::{Stream, other_context};
+
+/// An executable graph. Each launch replays all of it with one driver call.
+///
+/// It owns what its nodes use (O2), also while a launch is in flight: dropping it then returns at
+/// once, and what it owns is released when the launch is done. It needs no [`Graph`] and no
+/// stream of the capture to be alive.
+///
+/// It can be sent to another thread, and not shared: NVIDIA forbids concurrent use of one.
+pub struct GraphExec {
+    raw: CUgraphExec,
+    context: Context,
+    node_count: usize,
+    flags: InstantiateFlags,
+    pinned: Box<[PinnedUse]>,
+    held: Option<Held>,
+    // Not `Sync`, see above (O8).
+    _not_sync: PhantomData<Cell<()>>,
+}
+
+/// What the library holds for a driver without user objects (O5).
+struct Held {
+    owners: Arc<Vec<Owner>>,
+    /// Recorded after each launch. Launches of one exec run one after another, so the last record
+    /// stands for all.
+    launched: Option<Event>,
+}
+
+// SAFETY: a `CUgraphExec` belongs to no thread; one thread at a time uses it, since the type is
+// not `Sync`. Its owners are `Send`.
+unsafe impl Send for GraphExec {}
+
+impl GraphExec {
+    pub(super) fn of(
+        graph: &Graph,
+        raw: CUgraphExec,
+        node_count: usize,
+        flags: InstantiateFlags,
+    ) -> GraphExec {
+        let held = match &graph.keep {
+            Keep::Driver => None,
+            Keep::Library(owners) => Some(Held {
+                owners: owners.clone(),
+                // Without an event the launches are waited for one by one.
+                launched: Event::new(&graph.context).ok(),
+            }),
+        };
+        GraphExec {
+            raw,
+            context: graph.context.clone(),
+            node_count,
+            flags,
+            pinned: graph.pinned.clone().into_boxed_slice(),
+            held,
+            _not_sync: PhantomData,
+        }
+    }
+
+    /// The context.
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// The raw handle. It stays valid as long as the executable graph lives.
+    pub fn as_raw(&self) -> CUgraphExec {
+        self.raw
+    }
+
+    /// The number of nodes, as the driver counted them when it was made.
+    pub fn node_count(&self) -> usize {
+        self.node_count
+    }
+
+    /// The flags, as the driver has them; as they were asked for, from a driver before 12.0.
+    ///
+    /// # Errors
+    ///
+    /// As the driver answers.
+    #[doc(alias = "cuGraphExecGetFlags")]
+    pub fn flags(&self) -> CudaResult<InstantiateFlags> {
+        if !self.context.driver().has(Function::cuGraphExecGetFlags) {
+            return Ok(self.flags);
+        }
+        let mut flags = 0;
+        // SAFETY: a live executable graph, and a live out-pointer.
+        check(unsafe { (self.context.functions().cuGraphExecGetFlags)(self.raw, &mut flags) })?;
+        Ok(InstantiateFlags::from_bits_retain(flags as u32))
+    }
+
+    /// Runs the graph once, in the order of the stream, which may be any of the context. Does not
+    /// block. Launches of one executable graph never overlap, on whatever streams.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`](CudaError::Refused): the stream is of another context, or it captures, or the
+    /// host holds pinned memory that the graph uses. An error of earlier work.
+    #[doc(alias = "cuGraphLaunch")]
+    #[inline]
+    pub fn launch(&self, stream: &Stream) -> CudaResult<()> {
+        check_launch_stream(&self.context, stream)?;
+        if !self.pinned.is_empty() {
+            self.mark_pinned(stream)?;
+        }
+        // SAFETY: a live executable graph that no other thread uses now (not `Sync`), and a live
+        // stream. What the nodes touch is owned by the graph until the launch is done (O2).
+        stream.with(|functions, raw| unsafe { (functions.cuGraphLaunch)(self.raw, raw) })?;
+        match &self.held {
+            None => Ok(()),
+            Some(held) => held.launched(stream),
+        }
+    }
+
+    /// Uploads the executable graph on a stream without running it, so that the first launch is as
+    /// fast as later ones.
+    ///
+    /// # Errors
+    ///
+    /// As [`launch`](GraphExec::launch). [`NotSupported`](CudaError::NotSupported): the driver is
+    /// older than 11.1.
+    #[doc(alias = "cuGraphUpload")]
+    pub fn upload(&self, stream: &Stream) -> CudaResult<()> {
+        check_launch_stream(&self.context, stream)?;
+        // SAFETY: a live executable graph that no other thread uses now, and a live stream.
+        stream.with(|functions, raw| unsafe { (functions.cuGraphUpload)(self.raw, raw) })
+    }
+
+    /// Has the host kept off the pinned memory that the launch uses (O6).
+    fn mark_pinned(&self, stream: &Stream) -> CudaResult<()> {
+        PinnedInner::use_all(&self.pinned, stream)
+    }
+}
+
+impl Held {
+    fn launched(&self, stream: &Stream) -> CudaResult<()> {
+        match &self.launched {
+            Some(event) => event.record(stream),
+            None => stream.synchronize(),
+        }
+    }
+}
+
+/// Refuses a stream on which a graph cannot be launched.
+#[inline]
+pub(super) fn check_launch_stream(context: &Context, stream: &Stream) -> CudaResult<()> {
+    if !context.same(stream.context()) {
+        return Err(other_context("stream"));
+    }
+    if stream.is_capturing() {
+        return Err(launch_into_capture());
+    }
+    Ok(())
+}
+
+#[cold]
+fn launch_into_capture() -> CudaError {
+    CudaError::refused(
+        CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+        "stream",
+        "it is capturing, and an executable graph cannot be launched into a capture: launch it on \
+         another stream, or capture its work again here",
+    )
+}
+
+impl Drop for GraphExec {
+    fn drop(&mut self) {
+        // SAFETY: ours, and the last use. A launch in flight is finished by the driver. The call
+        // is one that a capture bars, so the thread's mode is relaxed around it (O9).
+        let code = self.context.driver().relaxed(|functions| unsafe {
+            (functions.cuGraphExecDestroy)(self.raw)
+        });
+        report("cuGraphExecDestroy", check(code));
+        if let Some(held) = self.held.take() {
+            let reclaimer = self.context.driver().reclaimer().handle();
+            reclaimer.release(Box::new(ReleaseAfterLaunch(held)));
+        }
+    }
+}
+
+/// Dropped on the reclaimer's thread: waits for the last launch, then lets go (O5).
+struct ReleaseAfterLaunch(Held);
+
+impl Drop for ReleaseAfterLaunch {
+    fn drop(&mut self) {
+        if let Some(event) = &self.0.launched {
+            report("cuEventSynchronize", event.synchronize());
+        }
+        tracing::trace!(owners = self.0.owners.len(), "a graph's owners are released");
+    }
+}
+
+impl fmt::Debug for GraphExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GraphExec")
+            .field("raw", &self.raw)
+            .field("node_count", &self.node_count)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,206 @@
+//! The nodes and edges of a graph, as the driver tells them.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use grapture_sys::{
+    CU_GRAPH_KERNEL_NODE_PORT_DEFAULT, CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER,
+    CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+    CU_GRAPH_NODE_TYPE_CONDITIONAL, CU_GRAPH_NODE_TYPE_EMPTY, CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+    CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL, CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT,
+    CU_GRAPH_NODE_TYPE_GRAPH, CU_GRAPH_NODE_TYPE_HOST, CU_GRAPH_NODE_TYPE_KERNEL,
+    CU_GRAPH_NODE_TYPE_MEM_ALLOC, CU_GRAPH_NODE_TYPE_MEM_FREE, CU_GRAPH_NODE_TYPE_MEMCPY,
+    CU_GRAPH_NODE_TYPE_MEMSET, CU_GRAPH_NODE_TYPE_WAIT_EVENT, CUgraphEdgeData, CUgraphNode,
+    CUgraphNodeType,
+};
+
+/// Tells the nodes of one graph from those of another, also after the graph is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct GraphKey(u64);
+
+impl GraphKey {
+    pub(crate) fn new() -> GraphKey {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        GraphKey(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// Names a node of one graph. It keeps nothing alive, and means nothing to another graph.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct NodeId {
+    graph: GraphKey,
+    raw: CUgraphNode,
+}
+
+// SAFETY: the handle is only compared here, and given to a driver call only by the graph that
+// still has the node.
+unsafe impl Send for NodeId {}
+// SAFETY: nothing is read or written through the handle by way of a shared reference.
+unsafe impl Sync for NodeId {}
+
+impl NodeId {
+    pub(crate) fn of(graph: GraphKey, raw: CUgraphNode) -> NodeId {
+        NodeId { graph, raw }
+    }
+
+    /// The driver's handle.
+    pub fn as_raw(self) -> CUgraphNode {
+        self.raw
+    }
+}
+
+impl fmt::Debug for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NodeId({:p})", self.raw)
+    }
+}
+
+/// A node of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Node {
+    pub(crate) id: NodeId,
+    pub(crate) kind: NodeKind,
+}
+
+impl Node {
+    /// Its name.
+    pub fn id(&self) -> NodeId {
+        self.id
+    }
+
+    /// What it does.
+    pub fn kind(&self) -> NodeKind {
+        self.kind
+    }
+}
+
+macro_rules! node_kinds {
+    ($($variant:ident = $raw:ident $text:literal;)*) => {
+        /// What a node does.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum NodeKind {
+            $(#[doc = concat!("`", stringify!($raw), "`: ", $text, ".")] $variant,)*
+            /// A kind that this version of the library does not know.
+            Other(u32),
+        }
+
+        impl From<CUgraphNodeType> for NodeKind {
+            fn from(raw: CUgraphNodeType) -> NodeKind {
+                match raw {
+                    $($raw => NodeKind::$variant,)*
+                    other => NodeKind::Other(other.0),
+                }
+            }
+        }
+
+        impl fmt::Display for NodeKind {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(NodeKind::$variant => f.write_str($text),)*
+                    NodeKind::Other(number) => write!(f, "node of type {number}"),
+                }
+            }
+        }
+    };
+}
+
+node_kinds! {
+    Kernel = CU_GRAPH_NODE_TYPE_KERNEL "kernel";
+    Memcpy = CU_GRAPH_NODE_TYPE_MEMCPY "memcpy";
+    Memset = CU_GRAPH_NODE_TYPE_MEMSET "memset";
+    Host = CU_GRAPH_NODE_TYPE_HOST "host function";
+    ChildGraph = CU_GRAPH_NODE_TYPE_GRAPH "child graph";
+    Empty = CU_GRAPH_NODE_TYPE_EMPTY "empty";
+    EventWait = CU_GRAPH_NODE_TYPE_WAIT_EVENT "event wait";
+    EventRecord = CU_GRAPH_NODE_TYPE_EVENT_RECORD "event record";
+    ExternalSemaphoreSignal = CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL "external semaphore signal";
+    ExternalSemaphoreWait = CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT "external semaphore wait";
+    MemAlloc = CU_GRAPH_NODE_TYPE_MEM_ALLOC "memory allocation";
+    MemFree = CU_GRAPH_NODE_TYPE_MEM_FREE "memory free";
+    BatchMemOp = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP "batch memory operation";
+    Conditional = CU_GRAPH_NODE_TYPE_CONDITIONAL "conditional";
+}
+
+/// A dependency: `to` waits for `from`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Edge {
+    pub(crate) from: NodeId,
+    pub(crate) to: NodeId,
+    pub(crate) data: EdgeData,
+}
+
+impl Edge {
+    /// The node that goes first.
+    pub fn from(&self) -> NodeId {
+        self.from
+    }
+
+    /// The node that waits.
+    pub fn to(&self) -> NodeId {
+        self.to
+    }
+
+    /// What of `from` is waited for.
+    pub fn data(&self) -> EdgeData {
+        self.data
+    }
+}
+
+/// What of a node a dependency waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct EdgeData {
+    from_port: u8,
+    to_port: u8,
+    kind: u8,
+}
+
+impl EdgeData {
+    /// The whole node: what every dependency is unless it was asked for otherwise.
+    pub const FULL: EdgeData = EdgeData { from_port: 0, to_port: 0, kind: 0 };
+
+    /// The point of `from` that is waited for.
+    pub fn from_port(&self) -> EdgePort {
+        match u32::from(self.from_port) {
+            CU_GRAPH_KERNEL_NODE_PORT_DEFAULT => EdgePort::Full,
+            CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC => EdgePort::Programmatic,
+            CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER => EdgePort::LaunchOrder,
+            other => EdgePort::Other(other),
+        }
+    }
+
+    /// Whether the dependency is a programmatic one: `to` may start while `from` still runs.
+    pub fn is_programmatic(&self) -> bool {
+        u32::from(self.kind) == grapture_sys::CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC.0
+    }
+}
+
+impl From<CUgraphEdgeData> for EdgeData {
+    fn from(raw: CUgraphEdgeData) -> EdgeData {
+        EdgeData { from_port: raw.from_port, to_port: raw.to_port, kind: raw.type_ }
+    }
+}
+
+impl fmt::Debug for EdgeData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EdgeData")
+            .field("from_port", &self.from_port())
+            .field("to_port", &self.to_port)
+            .field("programmatic", &self.is_programmatic())
+            .finish()
+    }
+}
+
+/// The point of a node from which a dependency starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum EdgePort {
+    /// All of the node is done.
+    Full,
+    /// Every block of the kernel has triggered or ended.
+    Programmatic,
+    /// Every block of the kernel has begun.
+    LaunchOrder,
+    /// A port that this version of the library does not know.
+    Other(u32),
+}

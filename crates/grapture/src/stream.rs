@@ -1,0 +1,377 @@
+//! [`Stream`]: an ordered queue of work on a device. The model of every handle here.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use grapture_sys::{
+    CU_STREAM_DEFAULT, CU_STREAM_NON_BLOCKING, CUDA_ERROR_ILLEGAL_STATE,
+    CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_NOT_READY,
+    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUresult, CUstream, Functions,
+};
+
+use crate::capture::CaptureLog;
+use crate::context::Context;
+use crate::driver::Driver;
+use crate::drop_error::report;
+use crate::error::{CudaError, CudaResult, check};
+use crate::operation::Operation;
+use crate::retain::Owners;
+
+/// The raw handle of the legacy default stream.
+const LEGACY: CUstream = std::ptr::without_provenance_mut(1);
+/// The raw handle of the calling thread's default stream.
+const PER_THREAD: CUstream = std::ptr::without_provenance_mut(2);
+
+/// A CUDA stream: work submitted to it runs in order, and beside the work of other streams.
+///
+/// A clone is the same stream. While a [capture](crate::StreamGraphCapture) of the stream is
+/// open, work submitted to it is recorded instead of run.
+#[derive(Clone)]
+pub struct Stream {
+    inner: Arc<StreamInner>,
+}
+
+pub(crate) struct StreamInner {
+    raw: CUstream,
+    context: Context,
+    origin: StreamOrigin,
+    /// Whether `capture` is set: read without the lock by every submission.
+    capturing: AtomicBool,
+    capture: Mutex<Option<Arc<CaptureLog>>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StreamOrigin {
+    /// Made here, destroyed on drop.
+    Owned,
+    /// One of the two handles that stand for a default stream. The driver finds its context by
+    /// what is current on the thread (measured), so each call makes the context current.
+    Default,
+    /// Somebody else's.
+    Borrowed,
+}
+
+// SAFETY: a `CUstream` belongs to no thread: any thread may submit to it. It is only passed to
+// driver calls, by value.
+unsafe impl Send for StreamInner {}
+// SAFETY: the driver's calls on a stream lock it themselves ("all host threads may submit"); the
+// fields of our own are atomic or behind a mutex.
+unsafe impl Sync for StreamInner {}
+
+/// How a stream is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamOptions {
+    blocking: bool,
+    priority: i32,
+}
+
+impl StreamOptions {
+    /// A non-blocking stream of the default priority.
+    pub fn new() -> StreamOptions {
+        StreamOptions::default()
+    }
+
+    /// Whether the stream waits for the legacy default stream and the other way round.
+    pub fn blocking(mut self, blocking: bool) -> StreamOptions {
+        self.blocking = blocking;
+        self
+    }
+
+    /// The priority: 0 is the least, and lower numbers come first. The driver clamps it to
+    /// [`Device::stream_priorities`](crate::Context::stream_priorities).
+    pub fn priority(mut self, priority: i32) -> StreamOptions {
+        self.priority = priority;
+        self
+    }
+}
+
+impl Stream {
+    /// A new stream that does not wait for the legacy default stream.
+    ///
+    /// # Errors
+    ///
+    /// As the driver answers, such as [`CudaError::OutOfMemory`].
+    #[doc(alias = "cuStreamCreate")]
+    pub fn new(context: &Context) -> CudaResult<Stream> {
+        Stream::with_options(context, StreamOptions::new())
+    }
+
+    /// A new stream with options.
+    ///
+    /// # Errors
+    ///
+    /// As the driver answers.
+    #[doc(alias = "cuStreamCreateWithPriority")]
+    pub fn with_options(context: &Context, options: StreamOptions) -> CudaResult<Stream> {
+        let flags = if options.blocking { CU_STREAM_DEFAULT } else { CU_STREAM_NON_BLOCKING };
+        let mut raw = std::ptr::null_mut();
+        context.enter(|functions| {
+            // SAFETY: the out-pointer is a live local.
+            check(unsafe {
+                (functions.cuStreamCreateWithPriority)(&mut raw, flags.0, options.priority)
+            })
+        })?;
+        Ok(Stream::of(raw, context, StreamOrigin::Owned))
+    }
+
+    /// The legacy default stream of the context: it waits for every blocking stream, and they wait
+    /// for it. It cannot be captured.
+    #[doc(alias = "CU_STREAM_LEGACY")]
+    pub fn legacy(context: &Context) -> Stream {
+        Stream::of(LEGACY, context, StreamOrigin::Default)
+    }
+
+    /// The default stream of whichever thread makes the call.
+    #[doc(alias = "CU_STREAM_PER_THREAD")]
+    pub fn per_thread(context: &Context) -> Stream {
+        Stream::of(PER_THREAD, context, StreamOrigin::Default)
+    }
+
+    /// Takes over a stream that was made elsewhere: it is destroyed with the last clone.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is a live stream of `context` that nobody else destroys or captures, and that is not
+    /// capturing now.
+    pub unsafe fn from_raw(context: &Context, raw: CUstream) -> Stream {
+        Stream::of(raw, context, StreamOrigin::Owned)
+    }
+
+    /// Borrows a stream that somebody else owns, such as another library's. It is not destroyed
+    /// here.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is a stream of `context` that outlives every clone of this handle. While it captures
+    /// by other hands, nothing is submitted through this handle: what such a capture records is
+    /// not kept alive.
+    pub unsafe fn borrow_raw(context: &Context, raw: CUstream) -> Stream {
+        Stream::of(raw, context, StreamOrigin::Borrowed)
+    }
+
+    fn of(raw: CUstream, context: &Context, origin: StreamOrigin) -> Stream {
+        Stream {
+            inner: Arc::new(StreamInner {
+                raw,
+                context: context.clone(),
+                origin,
+                capturing: AtomicBool::new(false),
+                capture: Mutex::new(None),
+            }),
+        }
+    }
+
+    /// The context.
+    pub fn context(&self) -> &Context {
+        &self.inner.context
+    }
+
+    /// The driver.
+    pub fn driver(&self) -> &Driver {
+        self.inner.context.driver()
+    }
+
+    /// The raw handle. It stays valid as long as a clone of this one lives.
+    pub fn as_raw(&self) -> CUstream {
+        self.inner.raw
+    }
+
+    /// Whether a capture that this library began or joined records the stream. Asks no driver;
+    /// [`capture_info`](Stream::capture_info) does.
+    #[inline]
+    pub fn is_capturing(&self) -> bool {
+        self.inner.capturing.load(Ordering::Acquire)
+    }
+
+    /// The priority: 0 is the least, and lower numbers come first.
+    ///
+    /// # Errors
+    ///
+    /// As the driver answers.
+    #[doc(alias = "cuStreamGetPriority")]
+    pub fn priority(&self) -> CudaResult<i32> {
+        let mut priority = 0;
+        self.with(|functions, raw| {
+            // SAFETY: a live stream, and the out-pointer is a live local.
+            unsafe { (functions.cuStreamGetPriority)(raw, &mut priority) }
+        })?;
+        Ok(priority)
+    }
+
+    /// Blocks until all work submitted so far is done.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::Refused`] while the stream captures: there is nothing to wait for, and the
+    /// driver would invalidate the capture. An error of earlier work.
+    #[doc(alias = "cuStreamSynchronize")]
+    pub fn synchronize(&self) -> CudaResult<()> {
+        self.refuse_while_capturing("waiting for it")?;
+        // SAFETY: a live stream.
+        self.with(|functions, raw| unsafe { (functions.cuStreamSynchronize)(raw) })
+    }
+
+    /// Whether all work submitted so far is done. Does not block.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::Refused`] while the stream captures. An error of earlier work.
+    #[doc(alias = "cuStreamQuery")]
+    pub fn is_idle(&self) -> CudaResult<bool> {
+        self.refuse_while_capturing("asking whether it is idle")?;
+        // SAFETY: a live stream.
+        let asked = self.with(|functions, raw| unsafe { (functions.cuStreamQuery)(raw) });
+        match asked {
+            Ok(()) => Ok(true),
+            Err(error) if error.code() == CUDA_ERROR_NOT_READY.0 => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn refuse_while_capturing(&self, doing: &str) -> CudaResult<()> {
+        if !self.is_capturing() {
+            return Ok(());
+        }
+        Err(CudaError::refused(
+            CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+            "stream",
+            format!(
+                "it is capturing, and {doing} would invalidate the capture: record an event \
+                 instead, or do it after the capture has ended"
+            ),
+        ))
+    }
+
+    /// Makes a driver call on the stream.
+    #[inline]
+    pub(crate) fn with(
+        &self,
+        call: impl FnOnce(&Functions, CUstream) -> CUresult,
+    ) -> CudaResult<()> {
+        if self.inner.origin == StreamOrigin::Default {
+            return self.inner.context.enter(|functions| check(call(functions, self.inner.raw)));
+        }
+        check(call(self.inner.context.functions(), self.inner.raw))
+    }
+
+    /// Submits one operation: it runs, or a capture records it. A capture then logs it and keeps
+    /// alive what `retain` names.
+    #[inline]
+    pub(crate) fn submit(
+        &self,
+        operation: Operation,
+        retain: impl FnOnce(&mut Owners),
+        call: impl FnOnce(&Functions, CUstream) -> CUresult,
+    ) -> CudaResult<()> {
+        if self.is_capturing() {
+            return self.submit_captured(operation, retain, call);
+        }
+        self.with(call)
+    }
+
+    fn submit_captured(
+        &self,
+        operation: Operation,
+        retain: impl FnOnce(&mut Owners),
+        call: impl FnOnce(&Functions, CUstream) -> CUresult,
+    ) -> CudaResult<()> {
+        let capture = self.lock_capture();
+        match capture.as_ref() {
+            Some(log) => log.record(operation, retain, || self.with(call)),
+            // The capture ended between the look at the flag and the lock.
+            None => {
+                drop(capture);
+                self.with(call)
+            }
+        }
+    }
+
+    pub(crate) fn lock_capture(&self) -> std::sync::MutexGuard<'_, Option<Arc<CaptureLog>>> {
+        self.inner.capture.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The capture that records the stream.
+    pub(crate) fn capture_log(&self) -> Option<Arc<CaptureLog>> {
+        if self.is_capturing() { self.lock_capture().clone() } else { None }
+    }
+
+    /// Makes the stream part of a capture.
+    pub(crate) fn enter_capture(&self, log: &Arc<CaptureLog>) -> CudaResult<()> {
+        let mut capture = self.lock_capture();
+        if capture.is_some() {
+            return Err(CudaError::refused(
+                CUDA_ERROR_ILLEGAL_STATE,
+                "stream",
+                "it is capturing already: end that capture first, or capture another stream",
+            ));
+        }
+        *capture = Some(log.clone());
+        self.inner.capturing.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Takes the stream out of the capture that `log` belongs to.
+    pub(crate) fn leave_capture(&self, log: &CaptureLog) {
+        let mut capture = self.lock_capture();
+        if capture.as_ref().is_some_and(|own| std::ptr::eq(Arc::as_ptr(own), log)) {
+            *capture = None;
+            self.inner.capturing.store(false, Ordering::Release);
+        }
+    }
+
+    pub(crate) fn is_legacy(&self) -> bool {
+        self.inner.raw == LEGACY || self.inner.raw.is_null()
+    }
+
+    /// Whether it is one of the default streams, which belong to what is current on a thread.
+    pub(crate) fn is_default(&self) -> bool {
+        self.inner.origin == StreamOrigin::Default
+    }
+
+    /// Refuses a handle of another context: `what` names it.
+    #[inline]
+    pub(crate) fn require_context(&self, other: &Context, what: &'static str) -> CudaResult<()> {
+        if self.inner.context.same(other) { Ok(()) } else { Err(other_context(what)) }
+    }
+}
+
+#[cold]
+pub(crate) fn other_context(what: &'static str) -> CudaError {
+    CudaError::refused(
+        CUDA_ERROR_INVALID_CONTEXT,
+        what,
+        "it belongs to another context than the stream: make both from the same `Context`",
+    )
+}
+
+impl Drop for StreamInner {
+    fn drop(&mut self) {
+        if self.origin == StreamOrigin::Owned {
+            // SAFETY: made here or taken over, and this is the last handle. NVIDIA: the call
+            // returns at once, and pending work completes. No capture uses it: a capture keeps
+            // its streams.
+            let code = unsafe { (self.context.functions().cuStreamDestroy_v2)(self.raw) };
+            report("cuStreamDestroy", check(code));
+        }
+    }
+}
+
+impl PartialEq for Stream {
+    /// Whether both are the same handle.
+    fn eq(&self, other: &Stream) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
+impl Eq for Stream {}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream")
+            .field("raw", &self.inner.raw)
+            .field("origin", &self.inner.origin)
+            .field("capturing", &self.is_capturing())
+            .finish_non_exhaustive()
+    }
+}
