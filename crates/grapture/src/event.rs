@@ -9,7 +9,7 @@ use grapture_sys::{
     CU_EVENT_WAIT_DEFAULT, CU_EVENT_WAIT_EXTERNAL, CUDA_ERROR_CAPTURED_EVENT,
     CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_VALUE,
     CUDA_ERROR_NOT_READY, CUDA_ERROR_STREAM_CAPTURE_ISOLATION, CUDA_ERROR_STREAM_CAPTURE_MERGE,
-    CUevent,
+    CUevent, Functions,
 };
 
 use crate::capture::CaptureLog;
@@ -130,14 +130,15 @@ impl Event {
     #[track_caller]
     pub fn record(&self, stream: &Stream) -> CudaResult<()> {
         stream.require_context(&self.inner.context, "event")?;
+        // Held over the call: who waits for the event then knows whether it joins a capture.
+        let mut last_record = self.lock();
         stream.submit(
             Operation::new(OperationKind::EventRecord),
             |owners| owners.retain(&self.inner),
             // SAFETY: a live event and a live stream of one context.
             |functions, raw| unsafe { (functions.cuEventRecord)(self.inner.raw, raw) },
         )?;
-        let record = stream.capture_log().map_or(LastRecord::Eager, LastRecord::Captured);
-        *self.lock() = record;
+        *last_record = stream.capture_log().map_or(LastRecord::Eager, LastRecord::Captured);
         Ok(())
     }
 
@@ -178,21 +179,17 @@ impl Event {
     #[doc(alias = "cuStreamWaitEvent")]
     #[track_caller]
     pub fn wait(&self, stream: &Stream) -> CudaResult<()> {
-        let recorded = self.lock().clone();
+        let last_record = self.lock();
         let capturing = stream.capture_log();
-        let joins = check_wait(&recorded, capturing.as_ref())?;
-        stream.submit(
-            Operation::new(OperationKind::EventWait),
-            |owners| owners.retain(&self.inner),
+        let operation = Operation::new(OperationKind::EventWait);
+        let wait = |functions: &Functions, raw| {
             // SAFETY: a live event and a live stream; they may be of different contexts.
-            |functions, raw| unsafe {
-                (functions.cuStreamWaitEvent)(raw, self.inner.raw, CU_EVENT_WAIT_DEFAULT.0)
-            },
-        )?;
-        if let Some(log) = joins {
-            CaptureLog::join(log, stream, Operation::new(OperationKind::EventWait));
+            unsafe { (functions.cuStreamWaitEvent)(raw, self.inner.raw, CU_EVENT_WAIT_DEFAULT.0) }
+        };
+        match check_wait(&last_record, capturing.as_ref())? {
+            Some(log) => CaptureLog::join(log, stream, operation, || stream.with(wait)),
+            None => stream.submit(operation, |owners| owners.retain(&self.inner), wait),
         }
-        Ok(())
     }
 
     /// Adds a node to the capture of the stream that waits, at every launch of the graph, for the

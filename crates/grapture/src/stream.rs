@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use grapture_sys::{
     CU_STREAM_DEFAULT, CU_STREAM_NON_BLOCKING, CUDA_ERROR_ILLEGAL_STATE,
@@ -262,32 +262,33 @@ impl Stream {
         &self,
         operation: Operation,
         retain: impl FnOnce(&mut Owners),
-        call: impl FnOnce(&Functions, CUstream) -> CUresult,
+        call: impl Fn(&Functions, CUstream) -> CUresult,
     ) -> CudaResult<()> {
-        if self.is_capturing() {
-            return self.submit_captured(operation, retain, call);
-        }
-        self.with(call)
+        self.submit_either(operation, retain, &call, &call)
     }
 
-    fn submit_captured(
+    /// [`submit`](Stream::submit) with one call for a capture and another for work that runs.
+    #[inline]
+    pub(crate) fn submit_either(
         &self,
         operation: Operation,
         retain: impl FnOnce(&mut Owners),
-        call: impl FnOnce(&Functions, CUstream) -> CUresult,
+        captured: impl FnOnce(&Functions, CUstream) -> CUresult,
+        eager: impl FnOnce(&Functions, CUstream) -> CUresult,
     ) -> CudaResult<()> {
-        let capture = self.lock_capture();
-        match capture.as_ref() {
-            Some(log) => log.record(operation, retain, || self.with(call)),
-            // The capture ended between the look at the flag and the lock.
-            None => {
-                drop(capture);
-                self.with(call)
+        if self.is_capturing() {
+            let capture = self.lock_capture();
+            if let Some(log) = capture.as_ref() {
+                let recorded = log.record(operation, retain, || self.with(captured));
+                if let Some(result) = recorded {
+                    return result;
+                }
             }
         }
+        self.with(eager)
     }
 
-    pub(crate) fn lock_capture(&self) -> std::sync::MutexGuard<'_, Option<Arc<CaptureLog>>> {
+    fn lock_capture(&self) -> MutexGuard<'_, Option<Arc<CaptureLog>>> {
         self.inner.capture.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -296,8 +297,14 @@ impl Stream {
         if self.is_capturing() { self.lock_capture().clone() } else { None }
     }
 
-    /// Makes the stream part of a capture.
-    pub(crate) fn enter_capture(&self, log: &Arc<CaptureLog>) -> CudaResult<()> {
+    /// Makes the stream part of a capture if `enter` succeeds, which is the driver call that does
+    /// the same in the driver. Whoever submits to the stream meanwhile waits until it is known, so
+    /// nothing is recorded that is not logged.
+    pub(crate) fn enter_capture<R>(
+        &self,
+        log: &Arc<CaptureLog>,
+        enter: impl FnOnce() -> CudaResult<R>,
+    ) -> CudaResult<R> {
         let mut capture = self.lock_capture();
         if capture.is_some() {
             return Err(CudaError::refused(
@@ -306,9 +313,13 @@ impl Stream {
                 "it is capturing already: end that capture first, or capture another stream",
             ));
         }
-        *capture = Some(log.clone());
         self.inner.capturing.store(true, Ordering::Release);
-        Ok(())
+        let entered = enter();
+        match entered {
+            Ok(_) => *capture = Some(log.clone()),
+            Err(_) => self.inner.capturing.store(false, Ordering::Release),
+        }
+        entered
     }
 
     /// Takes the stream out of the capture that `log` belongs to.

@@ -1,6 +1,5 @@
 //! [`CaptureLog`]: what an open capture has recorded, whom it keeps alive, and what went wrong.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::capture::error::{FailedOperation, Fork, LoggedOperation};
@@ -14,12 +13,14 @@ use crate::stream::Stream;
 pub(crate) struct CaptureLog {
     /// What the ids of the graph's nodes carry.
     key: GraphKey,
-    open: AtomicBool,
     state: Mutex<LogState>,
 }
 
 #[derive(Default)]
 struct LogState {
+    /// Whether the driver's capture is open. It changes only with the lock held over the driver
+    /// call that changes it.
+    open: bool,
     owners: Owners,
     operations: Vec<Operation>,
     /// The streams that joined, each with the operation by which it did; the one that began the
@@ -40,7 +41,6 @@ impl CaptureLog {
     pub(crate) fn new() -> Arc<CaptureLog> {
         Arc::new(CaptureLog {
             key: GraphKey::new(),
-            open: AtomicBool::new(true),
             state: Mutex::default(),
         })
     }
@@ -49,22 +49,34 @@ impl CaptureLog {
         self.key
     }
 
-    /// Whether the capture has not ended.
+    /// Whether the capture is open in the driver.
     pub(crate) fn is_open(&self) -> bool {
-        self.open.load(Ordering::Acquire)
+        self.lock().open
     }
 
-    /// Makes the driver call of an operation and logs it. The lock is held over the call, so the
-    /// log has the operations in the order of the nodes, and nobody reads the driver's array of
-    /// dependencies meanwhile. A captured call runs no code of the user's (O7).
+    /// Begins the driver's capture by `begin`.
+    pub(crate) fn open<R>(&self, begin: impl FnOnce() -> CudaResult<R>) -> CudaResult<R> {
+        let mut state = self.lock();
+        let begun = begin();
+        state.open = begun.is_ok();
+        begun
+    }
+
+    /// Makes the driver call of an operation and logs it; None, and no call, if the capture is not
+    /// open any more. The lock is held over the call, so the log has the operations in the order
+    /// of the nodes, and nobody reads the driver's array of dependencies meanwhile. A captured
+    /// call runs no code of the user's (O7).
     #[inline]
     pub(crate) fn record(
         &self,
         operation: Operation,
         retain: impl FnOnce(&mut Owners),
         call: impl FnOnce() -> CudaResult<()>,
-    ) -> CudaResult<()> {
+    ) -> Option<CudaResult<()>> {
         let mut state = self.lock();
+        if !state.open {
+            return None;
+        }
         let result = call();
         match &result {
             Ok(()) => {
@@ -73,7 +85,7 @@ impl CaptureLog {
             }
             Err(error) => state.failed(operation, error.code()),
         }
-        result
+        Some(result)
     }
 
     /// Runs `look` while no operation of the capture can be submitted.
@@ -87,30 +99,40 @@ impl CaptureLog {
         retain(&mut self.lock().owners);
     }
 
-    /// Makes `stream` part of the capture, by the wait `operation`.
-    pub(crate) fn join(log: &Arc<CaptureLog>, stream: &Stream, operation: Operation) {
-        if stream.enter_capture(log).is_ok() {
-            log.lock().forks.push((stream.clone(), operation));
-        }
+    /// Makes `stream` part of the capture by `wait`, which has it wait for an event of it.
+    pub(crate) fn join(
+        log: &Arc<CaptureLog>,
+        stream: &Stream,
+        operation: Operation,
+        wait: impl FnOnce() -> CudaResult<()>,
+    ) -> CudaResult<()> {
+        stream.enter_capture(log, || {
+            let mut state = log.lock();
+            wait()?;
+            state.operations.push(operation);
+            state.forks.push((stream.clone(), operation));
+            Ok(())
+        })
     }
 
-    /// Closes the log: its streams are no longer part of a capture.
-    pub(crate) fn close(&self, origin: &Stream) -> Recorded {
-        self.open.store(false, Ordering::Release);
-        let state = std::mem::take(&mut *self.lock());
+    /// Ends the driver's capture by `end`, and takes the streams out of it.
+    pub(crate) fn close<R>(&self, origin: &Stream, end: impl FnOnce() -> R) -> (R, Recorded) {
+        let (ended, state) = {
+            let mut state = self.lock();
+            let ended = end();
+            (ended, std::mem::take(&mut *state))
+        };
         origin.leave_capture(self);
         for (stream, _) in &state.forks {
             stream.leave_capture(self);
         }
-        let last = state.operations.last().map(|operation| {
-            LoggedOperation::new(state.operations.len() - 1, operation)
-        });
-        let forks = state
-            .forks
-            .iter()
-            .map(|(stream, operation)| Fork::new(stream, operation))
-            .collect();
-        Recorded { owners: state.owners, last, forks, failure: state.failure }
+        let last = state
+            .operations
+            .last()
+            .map(|operation| LoggedOperation::new(state.operations.len() - 1, operation));
+        let forks =
+            state.forks.iter().map(|(stream, operation)| Fork::new(stream, operation)).collect();
+        (ended, Recorded { owners: state.owners, last, forks, failure: state.failure })
     }
 
     fn lock(&self) -> MutexGuard<'_, LogState> {

@@ -75,28 +75,22 @@ impl<'s> StreamGraphCapture<'s> {
             )
         })?;
         check_begin(stream)?;
-        // The log stands before the driver's capture does, and falls after it: whatever another
-        // thread submits meanwhile is logged, so nothing is recorded that is not kept alive.
         let log = CaptureLog::new();
-        stream.enter_capture(&log)?;
-        let begun = begin_raw(stream, known).and_then(|()| match stream.capture_id() {
-            Ok((_, id)) => Ok(Some(id)),
-            Err(CudaError::NotSupported) => Ok(None),
-            Err(error) => {
-                abandon(stream);
-                Err(error)
-            }
-        });
-        match begun {
-            Ok(id) => {
-                stream.context().capture_began();
-                Ok(StreamGraphCapture { stream, log, id, ended: false, _not_send: PhantomData })
-            }
-            Err(error) => {
-                log.close(stream);
-                Err(error)
-            }
-        }
+        let id = stream.enter_capture(&log, || {
+            log.open(|| {
+                begin_raw(stream, known)?;
+                match stream.capture_id() {
+                    Ok((_, id)) => Ok(Some(id)),
+                    Err(CudaError::NotSupported) => Ok(None),
+                    Err(error) => {
+                        abandon(stream);
+                        Err(error)
+                    }
+                }
+            })
+        })?;
+        stream.context().capture_began();
+        Ok(StreamGraphCapture { stream, log, id, ended: false, _not_send: PhantomData })
     }
 
     /// The stream.
@@ -162,7 +156,7 @@ impl<'s> StreamGraphCapture<'s> {
     pub fn end_graph(mut self) -> CudaResult<Graph> {
         self.ended = true;
         let mut raw = ptr::null_mut();
-        let ended = self.log.paused(|| {
+        let (ended, recorded) = self.close(|| {
             if !self.is_ours()? {
                 // Other hands ended it: the stream's capture, if it has one, is not ours to end.
                 return Err(CudaError::from(CUDA_ERROR_ILLEGAL_STATE));
@@ -172,7 +166,6 @@ impl<'s> StreamGraphCapture<'s> {
                 unsafe { (functions.cuStreamEndCapture)(stream, &mut raw) }
             })
         });
-        let recorded = self.close();
         match ended {
             Ok(()) if !raw.is_null() => {
                 // SAFETY: the driver gave the graph to this call alone.
@@ -206,9 +199,10 @@ impl<'s> StreamGraphCapture<'s> {
         })
     }
 
-    fn close(&self) -> log::Recorded {
+    fn close<R>(&self, end: impl FnOnce() -> R) -> (R, log::Recorded) {
+        let closed = self.log.close(self.stream, end);
         self.stream.context().capture_ended();
-        self.log.close(self.stream)
+        closed
     }
 }
 
@@ -217,12 +211,12 @@ impl Drop for StreamGraphCapture<'_> {
         if self.ended {
             return;
         }
-        self.log.paused(|| {
+        let ((), recorded) = self.close(|| {
             if self.is_ours().unwrap_or(false) {
                 abandon(self.stream);
             }
         });
-        drop(self.close());
+        drop(recorded);
     }
 }
 

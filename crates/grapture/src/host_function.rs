@@ -1,0 +1,104 @@
+//! Functions of the host in the order of a stream.
+
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use grapture_sys::{CUDA_SUCCESS, CUstream, Functions};
+
+use crate::error::CudaResult;
+use crate::operation::{Operation, OperationKind};
+use crate::reclaim::ReclaimHandle;
+use crate::stream::Stream;
+
+type HostFunction = dyn Fn() + Send + Sync;
+
+/// What the driver is given: the function, and where to let go of it.
+struct Call {
+    function: Box<HostFunction>,
+    reclaimer: ReclaimHandle,
+}
+
+impl Stream {
+    /// Has `function` called on a thread of the driver when all work submitted so far is done;
+    /// later work waits for it. Does not block.
+    ///
+    /// In a capture it becomes a node: it is called at every launch, and two executable graphs of
+    /// one graph may call it at the same time, therefore `Fn` and `Sync` (O7). It must not call
+    /// CUDA, or wait for anything that a stream does. If it panics, the panic is caught and
+    /// reported, and the stream goes on. It is not called after the context was lost.
+    ///
+    /// # Errors
+    ///
+    /// As the driver answers; the function is dropped then. [`NotSupported`](crate::CudaError::NotSupported):
+    /// the driver is older than 10.0.
+    #[doc(alias = "cuLaunchHostFunc")]
+    #[track_caller]
+    pub fn host_function<F>(&self, function: F) -> CudaResult<()>
+    where
+        F: Fn() + Send + Sync + 'static,
+    {
+        let operation = Operation::new(OperationKind::HostFunction);
+        let reclaimer = self.driver().reclaimer().handle();
+        let call = Arc::new(Call { function: Box::new(function), reclaimer });
+        // In a capture the graph owns the call, and each launch borrows it. Else one run takes a
+        // share in it.
+        let borrowed = Arc::as_ptr(&call).cast_mut().cast::<c_void>();
+        let owned = Arc::into_raw(call.clone());
+        let mut taken = false;
+        let submitted = self.submit_either(
+            operation,
+            |owners| owners.retain(&call),
+            // SAFETY: a live stream; the call lives as long as the graph can run (O2).
+            |functions, raw| unsafe { enqueue(functions, raw, run_borrowed, borrowed) },
+            |functions, raw| {
+                // SAFETY: a live stream; `owned` is a share in the call, which the one run takes.
+                let code =
+                    unsafe { enqueue(functions, raw, run_owned, owned.cast_mut().cast()) };
+                taken = code == CUDA_SUCCESS;
+                code
+            },
+        );
+        if !taken {
+            // SAFETY: no run takes the share: it is still ours.
+            drop(unsafe { Arc::from_raw(owned) });
+        }
+        submitted
+    }
+}
+
+/// # Safety
+///
+/// The stream is live, and `data` is what `run` expects, until it has run for the last time.
+unsafe fn enqueue(
+    functions: &Functions,
+    stream: CUstream,
+    run: unsafe extern "C" fn(*mut c_void),
+    data: *mut c_void,
+) -> grapture_sys::CUresult {
+    // SAFETY: the caller's promise.
+    unsafe { (functions.cuLaunchHostFunc)(stream, Some(run), data) }
+}
+
+/// Runs the call of a graph's node.
+unsafe extern "C" fn run_borrowed(data: *mut c_void) {
+    // SAFETY: `data` is the `Call` that the graph owns, and the graph runs (O2).
+    let call = unsafe { &*data.cast::<Call>() };
+    run(call);
+}
+
+/// Runs the call of a stream, once.
+unsafe extern "C" fn run_owned(data: *mut c_void) {
+    // SAFETY: `data` is the share that `host_function` gave away for this one run.
+    let call = unsafe { Arc::from_raw(data.cast::<Call>()) };
+    run(&call);
+    // What the function captured may be a handle, whose release calls CUDA: not on this thread.
+    let reclaimer = call.reclaimer.clone();
+    reclaimer.release(Box::new(call));
+}
+
+fn run(call: &Call) {
+    if catch_unwind(AssertUnwindSafe(|| (call.function)())).is_err() {
+        tracing::error!("a host function panicked; the stream goes on");
+    }
+}

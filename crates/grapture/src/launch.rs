@@ -1,0 +1,435 @@
+//! [`LaunchBuilder`]: one launch of a kernel, with what the kernel may touch.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::mem;
+use std::ptr;
+use std::sync::Arc;
+
+use bytemuck::Pod;
+use grapture_sys::{
+    CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
+    CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, CUDA_ERROR_INVALID_CLUSTER_SIZE,
+    CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED, CUdeviceptr, CUlaunchAttribute,
+    CUlaunchAttributeValue, CUlaunchConfig, CUresult, CUstream, Function, Functions,
+};
+use smallvec::SmallVec;
+
+use crate::dim3::Dim3;
+use crate::error::{CudaError, CudaResult};
+use crate::kernel::{Kernel, KernelInner};
+use crate::memory::{BufferInner, DeviceSlice, DeviceSliceMut};
+use crate::operation::{Operation, OperationKind};
+use crate::stream::{Stream, other_context};
+
+/// How many arguments, and 8-byte words of them, need no allocation.
+const INLINE: usize = 12;
+
+/// One launch of a kernel: [`Kernel::launch_builder`] makes it, the arguments follow in order, and
+/// [`launch`](LaunchBuilder::launch) submits it.
+///
+/// The arguments say what the kernel may touch: that is kept alive if the launch is captured.
+#[must_use = "nothing is launched before `launch`"]
+pub struct LaunchBuilder<'a> {
+    kernel: &'a KernelInner,
+    shared: &'a Arc<KernelInner>,
+    grid: Dim3,
+    block: Dim3,
+    shared_bytes: usize,
+    /// The arguments' bytes, each from a word boundary on.
+    words: SmallVec<[u64; INLINE]>,
+    arguments: SmallVec<[Argument; INLINE]>,
+    owners: SmallVec<[&'a Arc<BufferInner>; INLINE]>,
+    attributes: Attributes,
+}
+
+#[derive(Clone, Copy)]
+struct Argument {
+    /// The word at which it begins.
+    word: u32,
+    bytes: u32,
+}
+
+/// What only the newer call for launches can say.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Attributes {
+    cooperative: bool,
+    programmatic_serialization: bool,
+    cluster: Option<Dim3>,
+}
+
+impl<'a> LaunchBuilder<'a> {
+    #[inline]
+    pub(crate) fn new(kernel: &'a Kernel, grid: Dim3, block: Dim3) -> LaunchBuilder<'a> {
+        LaunchBuilder {
+            kernel: kernel.inner(),
+            shared: kernel.inner(),
+            grid,
+            block,
+            shared_bytes: 0,
+            words: SmallVec::new(),
+            arguments: SmallVec::new(),
+            owners: SmallVec::new(),
+            attributes: Attributes::default(),
+        }
+    }
+
+    /// Dynamic shared memory of each block, in bytes; 0 unless it is set.
+    #[inline]
+    pub fn shared_bytes(mut self, bytes: usize) -> Self {
+        self.shared_bytes = bytes;
+        self
+    }
+
+    /// The next argument: the address of device memory that the kernel reads.
+    #[inline]
+    pub fn arg<T: Pod>(mut self, slice: &'a (impl DeviceSlice<T> + ?Sized)) -> Self {
+        let raw = slice.raw();
+        self.owners.push(raw.owner);
+        self.push_word(raw.address)
+    }
+
+    /// The next argument: the address of device memory that the kernel writes, or reads and writes.
+    #[inline]
+    pub fn arg_mut<T: Pod>(mut self, slice: &'a mut (impl DeviceSliceMut<T> + ?Sized)) -> Self {
+        let raw = DeviceSlice::raw(&*slice);
+        self.owners.push(raw.owner);
+        self.push_word(raw.address)
+    }
+
+    /// The next argument, by value.
+    #[inline]
+    pub fn value<T: Pod>(mut self, value: T) -> Self {
+        self.push_bytes(bytemuck::bytes_of(&value));
+        self
+    }
+
+    /// The next argument, as the bytes of a parameter of any type.
+    pub fn bytes(mut self, bytes: &[u8]) -> Self {
+        self.push_bytes(bytes);
+        self
+    }
+
+    /// The next argument: an address that this library knows nothing of. What is there is not kept
+    /// alive.
+    #[inline]
+    pub fn address(self, address: CUdeviceptr) -> Self {
+        self.push_word(address)
+    }
+
+    /// Whether the blocks can wait for one another: all of them must fit on the device at once.
+    pub fn cooperative(mut self, cooperative: bool) -> Self {
+        self.attributes.cooperative = cooperative;
+        self
+    }
+
+    /// The blocks of a cluster, which are resident together and share memory (compute capability
+    /// 9.0). The grid is a multiple of it in each dimension.
+    pub fn cluster(mut self, blocks: impl Into<Dim3>) -> Self {
+        self.attributes.cluster = Some(blocks.into());
+        self
+    }
+
+    /// Whether the kernel may begin before the one before it on the stream has ended (compute
+    /// capability 9.0). It must itself wait for the other's results.
+    pub fn programmatic_serialization(mut self, allowed: bool) -> Self {
+        self.attributes.programmatic_serialization = allowed;
+        self
+    }
+
+    #[inline]
+    fn push_word(mut self, word: u64) -> Self {
+        self.arguments.push(Argument { word: self.words.len() as u32, bytes: 8 });
+        self.words.push(word);
+        self
+    }
+
+    #[inline]
+    fn push_bytes(&mut self, bytes: &[u8]) {
+        let word = self.words.len();
+        self.arguments.push(Argument { word: word as u32, bytes: bytes.len() as u32 });
+        self.words.resize(word + bytes.len().div_ceil(8), 0);
+        // INVARIANT: the words were just made for these bytes.
+        bytemuck::cast_slice_mut(&mut self.words[word..])[..bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Submits the launch to the stream. Does not block. In a capture, the kernel, its module and
+    /// the memory of `arg` and `arg_mut` are kept alive as long as the graph can run.
+    ///
+    /// # Safety
+    ///
+    /// The kernel's code is sound for these arguments: they have the types of its parameters, and
+    /// with this grid, it touches no memory but what it is given, within the lengths that it is
+    /// given, and writes only what was given as written. Memory that was given by
+    /// [`address`](LaunchBuilder::address) or within [`bytes`](LaunchBuilder::bytes) outlives the
+    /// launch, and each launch of a graph that captures it.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`](CudaError::Refused), before the driver sees the launch, and so that a capture
+    /// stays valid: a dimension of 0 or beyond the device's limit, too many threads in a block, too
+    /// much shared memory, the wrong number or sizes of arguments, memory or a stream of another
+    /// context. [`NotSupported`](CudaError::NotSupported): an attribute that the driver is too old
+    /// for (11.6). An error of earlier work.
+    #[inline]
+    #[track_caller]
+    pub unsafe fn launch(self, stream: &Stream) -> CudaResult<()> {
+        self.check(stream)?;
+        let words = self.words.as_ptr();
+        let mut pointers: SmallVec<[*mut c_void; INLINE]> = SmallVec::new();
+        for argument in &self.arguments {
+            // The driver only reads through the pointers, in the call.
+            pointers.push(words.wrapping_add(argument.word as usize).cast_mut().cast());
+        }
+        let pointers = if pointers.is_empty() { ptr::null_mut() } else { pointers.as_mut_ptr() };
+        stream.submit(
+            Operation::new(OperationKind::Kernel),
+            |owners| {
+                owners.retain(self.shared);
+                for owner in &self.owners {
+                    owners.retain(owner);
+                }
+            },
+            // SAFETY: a live kernel and stream of one context (checked), as many pointers as the
+            // kernel has parameters, each to as many bytes as the parameter has (checked where the
+            // driver tells; else the caller's promise). The driver copies the arguments in the
+            // call. What they point to lives: buffers by their own drop, which waits for the work
+            // in flight, and by the graph (O2); the rest is the caller's promise.
+            |functions, raw| unsafe { self.submit(functions, raw, pointers) },
+        )?;
+        for owner in &self.owners {
+            owner.note_use(stream);
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    ///
+    /// `pointers` are to the arguments of the kernel, and the stream is live.
+    #[inline]
+    unsafe fn submit(
+        &self,
+        functions: &Functions,
+        stream: CUstream,
+        pointers: *mut *mut c_void,
+    ) -> CUresult {
+        if self.attributes != Attributes::default() {
+            // SAFETY: the caller's promise.
+            return unsafe { self.submit_with_attributes(functions, stream, pointers) };
+        }
+        let (grid, block) = (self.grid, self.block);
+        // SAFETY: the caller's promise.
+        unsafe {
+            (functions.cuLaunchKernel)(
+                self.kernel.raw(),
+                grid.x,
+                grid.y,
+                grid.z,
+                block.x,
+                block.y,
+                block.z,
+                self.shared_bytes as u32,
+                stream,
+                pointers,
+                ptr::null_mut(),
+            )
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As [`submit`](LaunchBuilder::submit).
+    #[cold]
+    unsafe fn submit_with_attributes(
+        &self,
+        functions: &Functions,
+        stream: CUstream,
+        pointers: *mut *mut c_void,
+    ) -> CUresult {
+        let mut attributes = self.attributes.to_raw();
+        let config = CUlaunchConfig {
+            gridDimX: self.grid.x,
+            gridDimY: self.grid.y,
+            gridDimZ: self.grid.z,
+            blockDimX: self.block.x,
+            blockDimY: self.block.y,
+            blockDimZ: self.block.z,
+            sharedMemBytes: self.shared_bytes as u32,
+            hStream: stream,
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: attributes.len() as u32,
+        };
+        let (kernel, extra) = (self.kernel.raw(), ptr::null_mut());
+        // SAFETY: the caller's promise; the configuration and its attributes are live locals.
+        unsafe { (functions.cuLaunchKernelEx)(&config, kernel, pointers, extra) }
+    }
+
+    #[inline]
+    fn check(&self, stream: &Stream) -> CudaResult<()> {
+        let context = stream.context();
+        stream.require_context(self.shared_context(), "kernel")?;
+        for owner in &self.owners {
+            if !owner.context().same(context) {
+                return Err(other_context("kernel.arg"));
+            }
+        }
+        self.check_dimensions()?;
+        if self.shared_bytes > self.kernel.dynamic_shared_limit() as usize {
+            return Err(self.too_much_shared());
+        }
+        self.check_arguments()?;
+        if self.attributes != Attributes::default() {
+            self.check_attributes(stream)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn shared_context(&self) -> &crate::context::Context {
+        self.kernel.module().context()
+    }
+
+    #[inline]
+    fn check_dimensions(&self) -> CudaResult<()> {
+        let limits = self.kernel.limits();
+        let fits = self.grid.fits(limits.grid)
+            && self.block.fits(limits.block)
+            && self.block.count() <= u64::from(self.kernel.max_threads());
+        if fits { Ok(()) } else { Err(self.bad_dimensions()) }
+    }
+
+    #[cold]
+    fn bad_dimensions(&self) -> CudaError {
+        let limits = self.kernel.limits();
+        let dimensions = [
+            ("kernel.grid_dim.x", self.grid.x, limits.grid.x),
+            ("kernel.grid_dim.y", self.grid.y, limits.grid.y),
+            ("kernel.grid_dim.z", self.grid.z, limits.grid.z),
+            ("kernel.block_dim.x", self.block.x, limits.block.x),
+            ("kernel.block_dim.y", self.block.y, limits.block.y),
+            ("kernel.block_dim.z", self.block.z, limits.block.z),
+        ];
+        for (what, value, most) in dimensions {
+            if value == 0 {
+                return refused(what, "it is 0, and every dimension is at least 1".to_owned());
+            }
+            if value > most {
+                return refused(what, format!("it is {value}, and the device allows at most {most}"));
+            }
+        }
+        let (name, threads, most) =
+            (self.kernel.name(), self.block.count(), self.kernel.max_threads());
+        refused(
+            "kernel.block_dim",
+            format!("a block has {threads} threads, and `{name}` allows at most {most} here"),
+        )
+    }
+
+    #[cold]
+    fn too_much_shared(&self) -> CudaError {
+        let (bytes, most) = (self.shared_bytes, self.kernel.dynamic_shared_limit());
+        refused(
+            "kernel.shared_bytes",
+            format!(
+                "{bytes} bytes are more than the {most} that a block of `{}` may have: raise the \
+                 limit with `Kernel::set_max_dynamic_shared_bytes`",
+                self.kernel.name()
+            ),
+        )
+    }
+
+    #[inline]
+    fn check_arguments(&self) -> CudaResult<()> {
+        let Some(parameters) = self.kernel.parameters() else { return Ok(()) };
+        let fits = parameters.len() == self.arguments.len()
+            && parameters
+                .iter()
+                .zip(&self.arguments)
+                .all(|(size, argument)| *size == argument.bytes as usize);
+        if fits { Ok(()) } else { Err(self.bad_arguments(parameters)) }
+    }
+
+    #[cold]
+    fn bad_arguments(&self, parameters: &[usize]) -> CudaError {
+        let name = self.kernel.name();
+        if parameters.len() != self.arguments.len() {
+            let (takes, given) = (parameters.len(), self.arguments.len());
+            return refused(
+                "kernel.args",
+                format!("`{name}` takes {takes} arguments, and {given} were given"),
+            );
+        }
+        let wrong = parameters
+            .iter()
+            .zip(&self.arguments)
+            .position(|(size, argument)| *size != argument.bytes as usize)
+            .unwrap_or(0);
+        // INVARIANT: `wrong` is an index of both, which have the same length.
+        let (takes, given) = (parameters[wrong], self.arguments[wrong].bytes);
+        refused(
+            "kernel.args",
+            format!("argument {wrong} of `{name}` has {takes} bytes, and {given} were given"),
+        )
+    }
+
+    #[cold]
+    fn check_attributes(&self, stream: &Stream) -> CudaResult<()> {
+        if !stream.driver().has(Function::cuLaunchKernelEx) {
+            return Err(CudaError::from(CUDA_ERROR_NOT_SUPPORTED));
+        }
+        let Some(cluster) = self.attributes.cluster else { return Ok(()) };
+        let pairs =
+            [(self.grid.x, cluster.x), (self.grid.y, cluster.y), (self.grid.z, cluster.z)];
+        if pairs.iter().any(|(grid, cluster)| *cluster == 0 || grid % cluster != 0) {
+            let grid = self.grid;
+            return Err(CudaError::refused(
+                CUDA_ERROR_INVALID_CLUSTER_SIZE,
+                "kernel.cluster_dim",
+                format!("the grid of {grid} blocks is not a multiple of the cluster of {cluster}"),
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Attributes {
+    fn to_raw(self) -> SmallVec<[CUlaunchAttribute; 3]> {
+        let mut raw = SmallVec::new();
+        if self.cooperative {
+            let value = CUlaunchAttributeValue { cooperative: 1 };
+            raw.push(CUlaunchAttribute { id: CU_LAUNCH_ATTRIBUTE_COOPERATIVE, value, ..Default::default() });
+        }
+        if self.programmatic_serialization {
+            let id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+            let value = CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 };
+            raw.push(CUlaunchAttribute { id, value, ..Default::default() });
+        }
+        if let Some(Dim3 { x, y, z }) = self.cluster {
+            let mut value = CUlaunchAttributeValue::default();
+            value.clusterDim.x = x;
+            value.clusterDim.y = y;
+            value.clusterDim.z = z;
+            let id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+            raw.push(CUlaunchAttribute { id, value, ..Default::default() });
+        }
+        raw
+    }
+}
+
+#[cold]
+fn refused(what: &'static str, problem: String) -> CudaError {
+    CudaError::refused(CUDA_ERROR_INVALID_VALUE, what, problem)
+}
+
+impl fmt::Debug for LaunchBuilder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LaunchBuilder")
+            .field("kernel", &self.kernel.name())
+            .field("grid", &self.grid)
+            .field("block", &self.block)
+            .field("arguments", &self.arguments.len())
+            .finish_non_exhaustive()
+    }
+}
+
+const _: () = assert!(mem::size_of::<Argument>() == 8);
