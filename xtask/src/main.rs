@@ -1,6 +1,7 @@
 //! Maintainer jobs, run as `cargo xtask <job>`.
 
 mod bindings;
+mod fixtures;
 mod layout;
 mod process;
 mod pypi;
@@ -24,6 +25,8 @@ enum Job {
     Test(tests_run::Options),
     /// Writes the C types and constants from NVIDIA's headers, and checks the function table
     Bindings(bindings::Options),
+    /// Compiles each `.cu` of the fixtures to the `.ptx` beside it
+    Fixtures(fixtures::Options),
     /// Checks dependency directions, file sizes and that no foreign text is in the tree
     Layout,
 }
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().job {
         Job::Test(options) => tests_run::run(&root, &options),
         Job::Bindings(options) => bindings::run(&root, &options),
+        Job::Fixtures(options) => fixtures::run(&root, &options),
         Job::Layout => layout::run(&root),
     };
     match done {
