@@ -74,6 +74,11 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// The folders of NVIDIA's headers.
+pub fn headers(root: &Path) -> Result<Vec<PathBuf>> {
+    HEADERS.iter().map(|package| pypi::find(&pypi::package(root, package)?, "include")).collect()
+}
+
 /// `bindgen` and what it reads, all below `target/xtask/`.
 struct Tools {
     work: PathBuf,
@@ -86,10 +91,7 @@ struct Tools {
 impl Tools {
     fn fetch(root: &Path) -> Result<Tools> {
         let work = pypi::cache(root);
-        let mut include = Vec::new();
-        for package in HEADERS {
-            include.push(pypi::find(&pypi::package(root, package)?, "include")?);
-        }
+        let mut include = headers(root)?;
         let gcc = process::output(Command::new("gcc").arg("-print-file-name=include"))?;
         include.push(PathBuf::from(gcc.trim()));
         let libclang = pypi::find(&pypi::package(root, LIBCLANG)?, "native")?;

@@ -1,10 +1,13 @@
 //! Maintainer jobs, run as `cargo xtask <job>`.
 
+mod bench;
 mod bindings;
+mod bundle;
 mod fixtures;
 mod layout;
 mod process;
 mod pypi;
+mod sim_lib;
 mod tests_run;
 
 use std::path::{Path, PathBuf};
@@ -27,6 +30,16 @@ enum Job {
     Bindings(bindings::Options),
     /// Compiles each `.cu` of the fixtures to the `.ptx` beside it
     Fixtures(fixtures::Options),
+    /// Builds the simulated driver as a drop-in `libcuda.so.1` in `target/sim/`
+    SimLib,
+    /// Builds what a machine with a GPU and no Rust runs, into `target/gpu-bundle/`
+    GpuBundle(bundle::Options),
+    /// Builds the benchmarks and runs them on this machine's driver
+    Bench {
+        /// What `bench/run.py` is told, such as `--rounds 5`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Checks dependency directions, file sizes and that no foreign text is in the tree
     Layout,
 }
@@ -37,6 +50,9 @@ fn main() -> ExitCode {
         Job::Test(options) => tests_run::run(&root, &options),
         Job::Bindings(options) => bindings::run(&root, &options),
         Job::Fixtures(options) => fixtures::run(&root, &options),
+        Job::SimLib => sim_lib::run(&root),
+        Job::GpuBundle(options) => bundle::run(&root, &options),
+        Job::Bench { arguments } => bench::run(&root, &arguments),
         Job::Layout => layout::run(&root),
     };
     match done {
