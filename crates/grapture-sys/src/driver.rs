@@ -127,13 +127,14 @@ impl Driver {
         // SAFETY: the table's `cuInit`; it takes no pointer.
         let code = unsafe { (functions.cuInit)(0) };
         if code != CUDA_SUCCESS {
-            return Err(LoadError::Init { library: origin.to_string(), code });
+            return Err(LoadError::Init { library: origin.to_string(), call: "cuInit", code });
         }
         let mut version: c_int = 0;
         // SAFETY: the out-pointer is a live local.
         let code = unsafe { (functions.cuDriverGetVersion)(&mut version) };
         if code != CUDA_SUCCESS {
-            return Err(LoadError::Init { library: origin.to_string(), code });
+            let call = "cuDriverGetVersion";
+            return Err(LoadError::Init { library: origin.to_string(), call, code });
         }
         Ok(Driver { inner: Arc::new(Inner { functions, missing, version, origin, _keep: keep }) })
     }

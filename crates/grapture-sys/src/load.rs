@@ -44,11 +44,13 @@ pub enum LoadError {
         /// The function that it lacks.
         symbol: &'static str,
     },
-    /// The driver was loaded and `cuInit` failed.
+    /// The driver was loaded, and does not start.
     Init {
         /// The library.
         library: String,
-        /// What `cuInit` answered.
+        /// The call that failed: `cuInit` or `cuDriverGetVersion`.
+        call: &'static str,
+        /// What it answered.
         code: CUresult,
     },
 }
@@ -77,14 +79,33 @@ impl fmt::Display for LoadError {
             LoadError::NotADriver { library, symbol } => {
                 write!(f, "{library} is not a CUDA driver: it has no function {symbol}")
             }
-            LoadError::Init { library, code } => {
-                write!(f, "the CUDA driver {library} was loaded, but cuInit failed: ")?;
+            LoadError::Init { library, call, code } => {
+                write!(f, "the CUDA driver {library} was loaded, but {call} failed: ")?;
                 match error_code(*code) {
-                    Some(known) => write!(f, "{} ({}, {})", known.meaning, known.name, code.0),
-                    None => write!(f, "error {}", code.0),
+                    Some(known) => write!(f, "{} ({}, {})", known.meaning, known.name, code.0)?,
+                    None => write!(f, "error {}", code.0)?,
+                }
+                match advice(*code) {
+                    Some(advice) => write!(f, "; {advice}"),
+                    None => Ok(()),
                 }
             }
         }
+    }
+}
+
+/// What to do about a driver that does not start, where its code tells.
+fn advice(code: CUresult) -> Option<&'static str> {
+    match code {
+        CUDA_ERROR_STUB_LIBRARY => {
+            Some("take the toolkit's folder `stubs` out of the library search path")
+        }
+        CUDA_ERROR_NO_DEVICE => Some("check `nvidia-smi`, and CUDA_VISIBLE_DEVICES if it is set"),
+        CUDA_ERROR_SYSTEM_NOT_READY => Some("check that the services of the system run"),
+        CUDA_ERROR_SYSTEM_DRIVER_MISMATCH => {
+            Some("the driver was updated under a running kernel module; reload it or reboot")
+        }
+        _ => None,
     }
 }
 
@@ -142,10 +163,16 @@ type GetProcAddressV2 = unsafe extern "C" fn(
     *mut CUdriverProcAddressQueryResult,
 ) -> CUresult;
 
+type DriverGetVersion = unsafe extern "C" fn(*mut c_int) -> CUresult;
+
 /// How one library is asked for its functions: `cuGetProcAddress` at the pinned ABI version where
 /// the driver has it (11.3), else the exported symbol of that ABI.
+///
+/// Asked for a version that is newer than its own, a driver answers with its newest ABI of the
+/// name, which has another signature. So it is never asked for one.
 pub(crate) struct Lookup<'a> {
     library: &'a Library,
+    version: i32,
     v1: Option<GetProcAddressV1>,
     v2: Option<GetProcAddressV2>,
 }
@@ -159,7 +186,14 @@ impl<'a> Lookup<'a> {
         let v2 = unsafe { library.get::<GetProcAddressV2>(b"cuGetProcAddress_v2\0") };
         // SAFETY: the caller's promise, for the first ABI of the same function.
         let v1 = unsafe { library.get::<GetProcAddressV1>(b"cuGetProcAddress\0") };
-        Lookup { library, v1: v1.ok().map(|symbol| *symbol), v2: v2.ok().map(|symbol| *symbol) }
+        // SAFETY: the caller's promise.
+        let version = unsafe { library.get::<DriverGetVersion>(b"cuDriverGetVersion\0") };
+        Lookup {
+            library,
+            version: version.ok().map_or(0, |function| driver_version(*function)),
+            v1: v1.ok().map(|symbol| *symbol),
+            v2: v2.ok().map(|symbol| *symbol),
+        }
     }
 
     /// The address of a function, or null.
@@ -169,6 +203,9 @@ impl<'a> Lookup<'a> {
     }
 
     fn proc_address(&self, info: &'static FunctionInfo) -> *const c_void {
+        if info.since > self.version {
+            return std::ptr::null();
+        }
         let Ok(name) = CString::new(info.name) else { return std::ptr::null() };
         let mut address = std::ptr::null_mut();
         let flags = u64::from(CU_GET_PROC_ADDRESS_DEFAULT.0);
@@ -193,4 +230,13 @@ impl<'a> Lookup<'a> {
             Err(_) => std::ptr::null(),
         }
     }
+}
+
+/// The driver's version, which it tells before `cuInit`; 0 where it does not, so that only exported
+/// symbols are used.
+fn driver_version(function: DriverGetVersion) -> i32 {
+    let mut version = 0;
+    // SAFETY: the out-pointer is a live local.
+    let code = unsafe { function(&mut version) };
+    if code == CUDA_SUCCESS { version } else { 0 }
 }
