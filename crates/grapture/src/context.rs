@@ -24,8 +24,9 @@ pub(crate) struct ContextInner {
     raw: CUcontext,
     device: Device,
     origin: ContextOrigin,
-    /// How many captures of this library are open on streams of the context.
-    captures: AtomicUsize,
+    /// How many captures of this library are open on streams of the driver's context, which other
+    /// handles than this one may stand for too.
+    captures: Arc<AtomicUsize>,
 }
 
 enum ContextOrigin {
@@ -69,10 +70,8 @@ impl Context {
     }
 
     fn of(raw: CUcontext, device: &Device, origin: ContextOrigin) -> Context {
-        let device = device.clone();
-        Context {
-            inner: Arc::new(ContextInner { raw, device, origin, captures: AtomicUsize::new(0) }),
-        }
+        let captures = device.driver().captures_of(raw);
+        Context { inner: Arc::new(ContextInner { raw, device: device.clone(), origin, captures }) }
     }
 
     /// The device.

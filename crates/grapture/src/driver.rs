@@ -1,12 +1,14 @@
 //! [`Driver`]: the loaded CUDA driver.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fmt;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use grapture_sys as sys;
 use grapture_sys::{
-    CU_STREAM_CAPTURE_MODE_RELAXED, CUstreamCaptureMode, Function, FunctionInfo, Functions,
+    CU_STREAM_CAPTURE_MODE_RELAXED, CUcontext, CUstreamCaptureMode, Function, FunctionInfo, Functions,
     LoadError,
 };
 
@@ -29,6 +31,8 @@ pub struct Driver {
 struct DriverInner {
     raw: sys::Driver,
     reclaimer: Reclaimer,
+    /// For each of the driver's contexts, how many captures are open on its streams.
+    captures: Mutex<HashMap<usize, Arc<AtomicUsize>>>,
 }
 
 static DEFAULT: OnceLock<Driver> = OnceLock::new();
@@ -160,6 +164,12 @@ impl Driver {
         &self.inner.reclaimer
     }
 
+    /// The counter of the open captures on streams of a context.
+    pub(crate) fn captures_of(&self, context: CUcontext) -> Arc<AtomicUsize> {
+        let mut captures = self.inner.captures.lock().unwrap_or_else(PoisonError::into_inner);
+        captures.entry(context as usize).or_default().clone()
+    }
+
     pub(crate) fn same(&self, other: &Driver) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
@@ -226,7 +236,7 @@ fn loaded(result: Result<sys::Driver, LoadError>) -> CudaResult<Driver> {
 impl From<sys::Driver> for Driver {
     fn from(raw: sys::Driver) -> Driver {
         let reclaimer = Reclaimer::new(raw.clone());
-        Driver { inner: Arc::new(DriverInner { raw, reclaimer }) }
+        Driver { inner: Arc::new(DriverInner { raw, reclaimer, captures: Mutex::default() }) }
     }
 }
 
