@@ -244,6 +244,7 @@ macro_rules! driver_functions {
             cuMemsetD16Async = "cuMemsetD16Async" @ 3020 (dstDevice: CUdeviceptr, us: u16, N: usize, hStream: CUstream);
             cuMemsetD32Async = "cuMemsetD32Async" @ 3020 (dstDevice: CUdeviceptr, ui: u32, N: usize, hStream: CUstream);
             cuMemsetD2D8Async = "cuMemsetD2D8Async" @ 3020 (dstDevice: CUdeviceptr, dstPitch: usize, uc: u8, Width: usize, Height: usize, hStream: CUstream);
+            cuMemsetD2D16Async = "cuMemsetD2D16Async" @ 3020 (dstDevice: CUdeviceptr, dstPitch: usize, us: u16, Width: usize, Height: usize, hStream: CUstream);
             cuMemsetD2D32Async = "cuMemsetD2D32Async" @ 3020 (dstDevice: CUdeviceptr, dstPitch: usize, ui: u32, Width: usize, Height: usize, hStream: CUstream);
             cuMemAllocAsync = "cuMemAllocAsync" @ 11020 (dptr: *mut CUdeviceptr, bytesize: usize, hStream: CUstream);
             cuMemAllocFromPoolAsync = "cuMemAllocFromPoolAsync" @ 11020 (dptr: *mut CUdeviceptr, bytesize: usize, pool: CUmemoryPool, hStream: CUstream);

@@ -175,6 +175,9 @@ impl<'a> LaunchBuilder<'a> {
     #[track_caller]
     pub unsafe fn launch(self, stream: &Stream) -> CudaResult<()> {
         self.check(stream)?;
+        for owner in &self.owners {
+            owner.note_use(stream)?;
+        }
         let words = self.words.as_ptr();
         let mut pointers: SmallVec<[*mut c_void; INLINE]> = SmallVec::new();
         for argument in &self.arguments {
@@ -196,11 +199,7 @@ impl<'a> LaunchBuilder<'a> {
             // call. What they point to lives: buffers by their own drop, which waits for the work
             // in flight, and by the graph (O2); the rest is the caller's promise.
             |functions, raw| unsafe { self.submit(functions, raw, pointers) },
-        )?;
-        for owner in &self.owners {
-            owner.note_use(stream);
-        }
-        Ok(())
+        )
     }
 
     /// # Safety

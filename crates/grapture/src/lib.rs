@@ -12,10 +12,12 @@
 mod capture;
 mod context;
 mod device;
+mod dim3;
 mod driver;
 mod drop_error;
 mod error;
 mod event;
+mod features;
 mod graph;
 mod host_function;
 mod kernel;
@@ -43,13 +45,22 @@ pub use capture::{
     StreamGraphCapture, ThreadCaptureMode,
 };
 pub use context::Context;
+pub use device::{Device, DeviceAttribute, MemoryInfo, Uuid};
+pub use dim3::Dim3;
 pub use driver::{DRIVER_VARIABLE, Driver, DriverVersion};
 pub use drop_error::{DropErrorHook, set_drop_error_hook};
 pub use error::{CudaError, CudaResult, Refusal};
 pub use event::{Event, EventOptions};
+pub use features::Feature;
 pub use graph::{
     Edge, EdgeData, EdgePort, Graph, GraphExec, InstantiateError, InstantiateFlags,
     InstantiateOptions, InstantiateResult, Node, NodeId, NodeKind,
 };
+pub use memory::{
+    DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceView, DeviceViewMut, Region2d,
+};
 pub use operation::OperationKind;
+pub use pinned::{PinnedBuffer, PinnedRead, PinnedWrite};
+pub use recorder::StreamCapture;
 pub use stream::{Stream, StreamOptions};
+pub use topology::{CopyDirection, OperationSpec, Topology, TopologyEdge, TopologyNode};

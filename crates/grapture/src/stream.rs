@@ -288,7 +288,7 @@ impl Stream {
         self.with(eager)
     }
 
-    fn lock_capture(&self) -> MutexGuard<'_, Option<Arc<CaptureLog>>> {
+    pub(crate) fn lock_capture(&self) -> MutexGuard<'_, Option<Arc<CaptureLog>>> {
         self.inner.capture.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

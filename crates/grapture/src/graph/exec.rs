@@ -114,9 +114,12 @@ impl GraphExec {
     #[inline]
     pub fn launch(&self, stream: &Stream) -> CudaResult<()> {
         check_launch_stream(&self.context, stream)?;
-        if !self.pinned.is_empty() {
-            self.mark_pinned(stream)?;
-        }
+        // The host is kept off the pinned memory from before the launch on (O6).
+        let _submissions = if self.pinned.is_empty() {
+            None
+        } else {
+            Some(PinnedInner::use_all(&self.pinned, stream)?)
+        };
         // SAFETY: a live executable graph that no other thread uses now (not `Sync`), and a live
         // stream. What the nodes touch is owned by the graph until the launch is done (O2).
         stream.with(|functions, raw| unsafe { (functions.cuGraphLaunch)(self.raw, raw) })?;
@@ -138,11 +141,6 @@ impl GraphExec {
         check_launch_stream(&self.context, stream)?;
         // SAFETY: a live executable graph that no other thread uses now, and a live stream.
         stream.with(|functions, raw| unsafe { (functions.cuGraphUpload)(self.raw, raw) })
-    }
-
-    /// Has the host kept off the pinned memory that the launch uses (O6).
-    fn mark_pinned(&self, stream: &Stream) -> CudaResult<()> {
-        PinnedInner::use_all(&self.pinned, stream)
     }
 }
 

@@ -1,0 +1,133 @@
+//! [`BufferInner`]: an allocation of device memory, which buffers and graphs share.
+
+use std::fmt;
+
+use grapture_sys::CUdeviceptr;
+
+use crate::context::Context;
+use crate::drop_error::report;
+use crate::error::{CudaResult, check};
+use crate::memory::ordered::Ordered;
+use crate::stream::Stream;
+
+/// An allocation of device memory.
+pub(crate) struct BufferInner {
+    address: CUdeviceptr,
+    bytes: usize,
+    context: Context,
+    origin: Origin,
+}
+
+enum Origin {
+    /// Nothing is allocated: the buffer has no bytes.
+    Nothing,
+    /// By `cuMemAlloc`, or taken over.
+    Plain,
+    /// In the order of a stream.
+    Ordered(Ordered),
+    /// Somebody else's.
+    Borrowed,
+}
+
+impl BufferInner {
+    /// Allocates with a call of its own.
+    pub(crate) fn alloc(context: &Context, bytes: usize) -> CudaResult<BufferInner> {
+        let mut address = 0;
+        if bytes > 0 {
+            context.enter_relaxed(|functions| {
+                // SAFETY: the out-pointer is a live local; the context is current.
+                check(unsafe { (functions.cuMemAlloc_v2)(&mut address, bytes) })
+            })?;
+        }
+        let origin = if bytes > 0 { Origin::Plain } else { Origin::Nothing };
+        Ok(BufferInner { address, bytes, context: context.clone(), origin })
+    }
+
+    /// Allocates in the order of a stream.
+    pub(crate) fn alloc_ordered(stream: &Stream, bytes: usize) -> CudaResult<BufferInner> {
+        let context = stream.context().clone();
+        if bytes == 0 {
+            return Ok(BufferInner { address: 0, bytes, context, origin: Origin::Nothing });
+        }
+        let (address, ordered) = Ordered::alloc(stream, bytes)?;
+        Ok(BufferInner { address, bytes, context, origin: Origin::Ordered(ordered) })
+    }
+
+    /// # Safety
+    ///
+    /// `bytes` bytes at `address` are device memory of `context`; `owned`: they are one allocation
+    /// of `cuMemAlloc`, which nobody else frees; else they outlive the result.
+    pub(crate) unsafe fn from_raw(
+        context: &Context,
+        address: CUdeviceptr,
+        bytes: usize,
+        origin: RawOrigin,
+    ) -> BufferInner {
+        let origin = match origin {
+            RawOrigin::Owned => Origin::Plain,
+            RawOrigin::Borrowed => Origin::Borrowed,
+        };
+        BufferInner { address, bytes, context: context.clone(), origin }
+    }
+
+    #[inline]
+    pub(crate) fn address(&self) -> CUdeviceptr {
+        self.address
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    #[inline]
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Prepares for an operation on the stream that is about to be submitted or captured: for
+    /// memory that was allocated in the order of another stream, has this one wait for that, and
+    /// remembers that the release must wait for this one. For other memory it is nothing.
+    #[inline]
+    pub(crate) fn note_use(&self, stream: &Stream) -> CudaResult<()> {
+        match &self.origin {
+            Origin::Ordered(ordered) => ordered.note_use(stream),
+            Origin::Nothing | Origin::Plain | Origin::Borrowed => Ok(()),
+        }
+    }
+}
+
+/// Whose memory is made a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RawOrigin {
+    /// The buffer's from now on.
+    Owned,
+    /// Somebody else's.
+    Borrowed,
+}
+
+impl Drop for BufferInner {
+    fn drop(&mut self) {
+        match &mut self.origin {
+            Origin::Nothing | Origin::Borrowed => {}
+            Origin::Plain => {
+                // SAFETY: made by `cuMemAlloc`, and this is the last handle: no buffer has it, and
+                // no graph that can run (O2). Work in flight that was submitted without a capture
+                // may still use it: the call waits for all of that (measured; NVIDIA lists it as
+                // an implicit synchronisation). A capture of this thread would bar the call, so
+                // the thread's mode is relaxed around it (O9).
+                let code = self.context.driver().relaxed(|functions| unsafe {
+                    (functions.cuMemFree_v2)(self.address)
+                });
+                report("cuMemFree", check(code));
+            }
+            Origin::Ordered(ordered) => ordered.release(self.address),
+        }
+    }
+}
+
+impl fmt::Debug for BufferInner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes at {:#x}", self.bytes, self.address)
+    }
+}

@@ -1,0 +1,233 @@
+//! Copies between device memory, host memory and pinned memory.
+
+use std::ptr;
+use std::sync::Arc;
+
+use bytemuck::Pod;
+use grapture_sys::{
+    CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUresult, CUstream, Functions,
+};
+
+use crate::error::{CudaError, CudaResult};
+use crate::memory::ordered::outside_capture;
+use crate::memory::slice::RawSlice;
+use crate::operation::{Operation, OperationKind};
+use crate::pinned::{PinnedBuffer, PinnedInner};
+use crate::stream::Stream;
+
+/// Copies to host memory, and waits for it.
+#[track_caller]
+pub(super) fn to_host<T: Pod>(
+    source: RawSlice<'_>,
+    len: usize,
+    host: &mut [T],
+    stream: &Stream,
+) -> CudaResult<()> {
+    prepare(source, stream)?;
+    same_len(len, host.len())?;
+    if source.bytes == 0 {
+        return if stream.is_capturing() { Err(captured_borrow()) } else { Ok(()) };
+    }
+    let target = host.as_mut_ptr().cast();
+    blocking(stream, |functions, raw| {
+        // SAFETY: the source is live device memory of `bytes` bytes, and so many has the slice
+        // (checked); it is borrowed until the copy is done, which `blocking` waits for.
+        unsafe { (functions.cuMemcpyDtoHAsync_v2)(target, source.address, source.bytes, raw) }
+    })?
+    .ok_or_else(captured_borrow)
+}
+
+/// Copies from host memory, and waits for it; a capture records a copy of the elements.
+#[track_caller]
+pub(super) fn from_host<T: Pod>(
+    target: RawSlice<'_>,
+    len: usize,
+    host: &[T],
+    stream: &Stream,
+) -> CudaResult<()> {
+    prepare(target, stream)?;
+    same_len(host.len(), len)?;
+    if target.bytes == 0 {
+        return Ok(());
+    }
+    let source = host.as_ptr().cast();
+    // The driver stages what is pageable and returns, but the slice may be pinned or registered
+    // memory, which it would read later: only the wait makes the borrow safe.
+    let copied = blocking(stream, |functions, raw| {
+        // SAFETY: the target is live device memory of `bytes` bytes, and so many has the slice
+        // (checked); it is borrowed until the copy is done, which `blocking` waits for.
+        unsafe { (functions.cuMemcpyHtoDAsync_v2)(target.address, source, target.bytes, raw) }
+    })?;
+    match copied {
+        Some(()) => Ok(()),
+        None => from_frozen(target, bytemuck::cast_slice(host), stream),
+    }
+}
+
+/// Has the capture of the stream record a copy of `bytes`, which the graph owns.
+#[track_caller]
+fn from_frozen(target: RawSlice<'_>, bytes: &[u8], stream: &Stream) -> CudaResult<()> {
+    let frozen = Arc::new(PinnedInner::alloc(target.context(), bytes.len())?);
+    let pointer = frozen.pointer().as_ptr();
+    // SAFETY: the allocation has room for the bytes, is new, and nobody else knows it.
+    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), pointer, bytes.len()) };
+    pinned_to_device(&frozen, target, stream)
+}
+
+#[track_caller]
+pub(super) fn from_pinned<T: Pod>(
+    target: RawSlice<'_>,
+    len: usize,
+    pinned: &PinnedBuffer<T>,
+    stream: &Stream,
+) -> CudaResult<()> {
+    prepare(target, stream)?;
+    stream.require_context(pinned.context(), "pinned")?;
+    same_len(pinned.len(), len)?;
+    if target.bytes == 0 {
+        return Ok(());
+    }
+    pinned_to_device(pinned.inner(), target, stream)
+}
+
+/// The lengths are equal.
+#[track_caller]
+fn pinned_to_device(
+    pinned: &Arc<PinnedInner>,
+    target: RawSlice<'_>,
+    stream: &Stream,
+) -> CudaResult<()> {
+    let operation = Operation::new(OperationKind::Copy);
+    let mut submission = PinnedInner::submit(pinned, false, stream)?;
+    let source = pinned.pointer().as_ptr().cast();
+    stream.submit(
+        operation,
+        |owners| {
+            submission.captured();
+            owners.retain(target.owner);
+            owners.retain_pinned(pinned, false);
+        },
+        // SAFETY: both memories have `bytes` bytes, and live until the copy is done: by the graph
+        // that records it (O2); else by their own drops, which wait for it (O6 for the pinned
+        // one). The host does not write the source meanwhile (O6).
+        |functions, raw| unsafe {
+            (functions.cuMemcpyHtoDAsync_v2)(target.address, source, target.bytes, raw)
+        },
+    )
+}
+
+#[track_caller]
+pub(super) fn to_pinned<T: Pod>(
+    source: RawSlice<'_>,
+    len: usize,
+    pinned: &PinnedBuffer<T>,
+    stream: &Stream,
+) -> CudaResult<()> {
+    prepare(source, stream)?;
+    stream.require_context(pinned.context(), "pinned")?;
+    same_len(len, pinned.len())?;
+    if source.bytes == 0 {
+        return Ok(());
+    }
+    let operation = Operation::new(OperationKind::Copy);
+    let pinned = pinned.inner();
+    let mut submission = PinnedInner::submit(pinned, true, stream)?;
+    let target = pinned.pointer().as_ptr().cast();
+    stream.submit(
+        operation,
+        |owners| {
+            submission.captured();
+            owners.retain(source.owner);
+            owners.retain_pinned(pinned, true);
+        },
+        // SAFETY: as in `pinned_to_device`, the other way round: the host neither reads nor writes
+        // the target meanwhile (O6).
+        |functions, raw| unsafe {
+            (functions.cuMemcpyDtoHAsync_v2)(target, source.address, source.bytes, raw)
+        },
+    )
+}
+
+#[track_caller]
+pub(super) fn device(
+    target: RawSlice<'_>,
+    source: RawSlice<'_>,
+    element_bytes: usize,
+    stream: &Stream,
+) -> CudaResult<()> {
+    prepare(target, stream)?;
+    prepare(source, stream)?;
+    let elements = |slice: RawSlice<'_>| slice.bytes / element_bytes.max(1);
+    same_len(elements(source), elements(target))?;
+    if target.bytes == 0 {
+        return Ok(());
+    }
+    stream.submit(
+        Operation::new(OperationKind::Copy),
+        |owners| {
+            owners.retain(target.owner);
+            owners.retain(source.owner);
+        },
+        // SAFETY: two pieces of device memory of the stream's context, of `bytes` bytes each, that
+        // do not overlap (one is borrowed mutably). They live until the copy is done: by the graph
+        // that records it (O2), else by their own drops, which wait for it.
+        |functions, raw| unsafe {
+            (functions.cuMemcpyDtoDAsync_v2)(target.address, source.address, target.bytes, raw)
+        },
+    )
+}
+
+/// What every operation with device memory does first.
+#[inline]
+pub(super) fn prepare(slice: RawSlice<'_>, stream: &Stream) -> CudaResult<()> {
+    stream.require_context(slice.context(), "memory")?;
+    slice.owner.note_use(stream)
+}
+
+/// Makes a call on the stream, and waits until its work is done. None: a capture records the
+/// stream, and the call was not made.
+///
+/// The wait is made in any case, and no capture of this library can begin in between: what the
+/// call borrows is free again when this returns. Work of the thread's own captures is not
+/// disturbed (O9).
+fn blocking(
+    stream: &Stream,
+    call: impl FnOnce(&Functions, CUstream) -> CUresult,
+) -> CudaResult<Option<()>> {
+    stream.driver().relaxed(|_| {
+        outside_capture(stream, || {
+            let submitted = stream.with(call);
+            // SAFETY: a live stream.
+            let waited =
+                stream.with(|functions, raw| unsafe { (functions.cuStreamSynchronize)(raw) });
+            submitted.and(waited)
+        })
+    })
+}
+
+#[inline]
+fn same_len(source: usize, target: usize) -> CudaResult<()> {
+    if source == target { Ok(()) } else { Err(lengths_differ(source, target)) }
+}
+
+#[cold]
+fn lengths_differ(source: usize, target: usize) -> CudaError {
+    CudaError::refused(
+        CUDA_ERROR_INVALID_VALUE,
+        "copy.len",
+        format!(
+            "the source has {source} elements and the target {target}: take a view of the longer \
+             one"
+        ),
+    )
+}
+
+#[cold]
+fn captured_borrow() -> CudaError {
+    CudaError::refused(
+        CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+        "stream",
+        "it is capturing, and each launch of the graph would write to host memory that is only \
+         borrowed now: copy to a `PinnedBuffer`, or after the capture has ended",
+    )
+}

@@ -1,0 +1,262 @@
+//! Memory that is allocated and released in the order of a stream.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use std::{mem, thread};
+
+use grapture_sys::{
+    CU_EVENT_DISABLE_TIMING, CU_EVENT_WAIT_DEFAULT, CUDA_ERROR_NOT_SUPPORTED,
+    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUdeviceptr, CUevent, Function,
+};
+
+use crate::context::Context;
+use crate::drop_error::report;
+use crate::error::{CudaError, CudaResult, check};
+use crate::stream::Stream;
+
+/// How long the reclaimer pauses before it looks again whether a capture has ended.
+const RETRY: Duration = Duration::from_millis(1);
+
+/// How an allocation lies in the order of streams.
+///
+/// The driver hands the memory out again as soon as the home stream passes the release, and the
+/// release waits for no other stream (measured: unlike `cuMemFree`). So a use on another stream
+/// first waits for the allocation, and the release first waits for that stream.
+pub(crate) struct Ordered {
+    home: Stream,
+    /// Reached when the home stream passes the allocation.
+    allocated: RawEvent,
+    /// Whether it was seen reached.
+    ready: AtomicBool,
+    others: Mutex<Vec<Stream>>,
+}
+
+impl Ordered {
+    pub(crate) fn alloc(home: &Stream, bytes: usize) -> CudaResult<(CUdeviceptr, Ordered)> {
+        if home.is_default() {
+            return Err(CudaError::refused(
+                CUDA_ERROR_NOT_SUPPORTED,
+                "stream",
+                "it is a default stream, on which the memory could not be released at any moment: \
+                 allocate on a stream of your own",
+            ));
+        }
+        if !home.driver().has(Function::cuMemAllocAsync) {
+            return Err(CudaError::NotSupported);
+        }
+        let allocated = RawEvent::new(home.context())?;
+        let mut address = 0;
+        outside_capture(home, || {
+            // SAFETY: a live stream, and the out-pointer is a live local.
+            home.with(|functions, raw| unsafe {
+                (functions.cuMemAllocAsync)(&mut address, bytes, raw)
+            })?;
+            if let Err(error) = allocated.record(home) {
+                // SAFETY: just allocated on this stream, and nothing uses it.
+                let freed = home.with(|functions, raw| unsafe {
+                    (functions.cuMemFreeAsync)(address, raw)
+                });
+                report("cuMemFreeAsync", freed);
+                return Err(error);
+            }
+            Ok(())
+        })?
+        .ok_or_else(captured_allocation)?;
+        let ordered = Ordered {
+            home: home.clone(),
+            allocated,
+            ready: AtomicBool::new(false),
+            others: Mutex::default(),
+        };
+        Ok((address, ordered))
+    }
+
+    #[inline]
+    pub(crate) fn note_use(&self, stream: &Stream) -> CudaResult<()> {
+        let home = stream == &self.home;
+        if home && !stream.is_capturing() { Ok(()) } else { self.note_elsewhere(stream, home) }
+    }
+
+    #[cold]
+    fn note_elsewhere(&self, stream: &Stream, home: bool) -> CudaResult<()> {
+        if home || stream.is_capturing() {
+            // The graph may run on any stream, and its nodes cannot wait for an event of outside.
+            return self.wait_until_ready();
+        }
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        if others.contains(stream) {
+            return Ok(());
+        }
+        if !self.ready.load(Ordering::Acquire) {
+            let ordered = outside_capture(stream, || self.allocated.wait_on(stream))?;
+            if ordered.is_none() {
+                return self.wait_until_ready();
+            }
+        }
+        others.push(stream.clone());
+        Ok(())
+    }
+
+    fn wait_until_ready(&self) -> CudaResult<()> {
+        if !self.ready.load(Ordering::Acquire) {
+            self.allocated.synchronize()?;
+            self.ready.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Releases the memory in the order of the home stream, after the work on the other streams
+    /// that use it. While one of them captures, that has to wait: nothing may be submitted there.
+    pub(crate) fn release(&mut self, address: CUdeviceptr) {
+        let others = mem::take(self.others.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let release = Release { home: self.home.clone(), others, address };
+        if let Some(later) = release.now() {
+            let reclaimer = self.home.driver().reclaimer().handle();
+            reclaimer.release(Box::new(ReleaseLater(Some(later))));
+        }
+    }
+}
+
+/// A release that is to be made.
+struct Release {
+    home: Stream,
+    others: Vec<Stream>,
+    address: CUdeviceptr,
+}
+
+impl Release {
+    /// Makes it; gives back what is left of it if a stream captures.
+    fn now(mut self) -> Option<Release> {
+        while let Some(other) = self.others.last() {
+            match self.after(other) {
+                Ok(true) => self.others.pop(),
+                Ok(false) => return Some(self),
+                // Without an order the release would be early: the memory is leaked instead.
+                Err(error) => {
+                    report("cuMemFreeAsync", Err(error));
+                    return None;
+                }
+            };
+        }
+        let freed = outside_capture(&self.home, || {
+            // SAFETY: allocated by `cuMemAllocAsync`, and this is the last handle: no buffer has
+            // it, and no graph that can run (O2). Work on the home stream comes before, and that
+            // on other streams was just waited for there.
+            self.home.with(|functions, raw| unsafe {
+                (functions.cuMemFreeAsync)(self.address, raw)
+            })
+        });
+        match freed {
+            Ok(Some(())) => None,
+            Ok(None) => Some(self),
+            Err(error) => {
+                report("cuMemFreeAsync", Err(error));
+                None
+            }
+        }
+    }
+
+    /// Has the home stream wait for what was submitted to `other`. False: one of them captures.
+    fn after(&self, other: &Stream) -> CudaResult<bool> {
+        if other.is_default() {
+            // Of a per-thread stream it is not known which thread's it was, and the legacy one
+            // must not be touched while a blocking stream captures: the whole context is waited
+            // for, which is refused while any of its streams captures.
+            let context = other.context();
+            return match context.driver().relaxed(|_| context.synchronize()) {
+                Ok(()) => Ok(true),
+                Err(CudaError::Refused(_)) => Ok(false),
+                Err(error) => Err(error),
+            };
+        }
+        let done = RawEvent::new(self.home.context())?;
+        if outside_capture(other, || done.record(other))?.is_none() {
+            return Ok(false);
+        }
+        Ok(outside_capture(&self.home, || done.wait_on(&self.home))?.is_some())
+    }
+}
+
+/// Made again and again on the reclaimer's thread until no stream of it captures.
+struct ReleaseLater(Option<Release>);
+
+impl Drop for ReleaseLater {
+    fn drop(&mut self) {
+        let Some(later) = self.0.take().and_then(Release::now) else { return };
+        thread::sleep(RETRY);
+        let reclaimer = later.home.driver().reclaimer().handle();
+        reclaimer.release(Box::new(ReleaseLater(Some(later))));
+    }
+}
+
+/// Runs `call` unless a capture records the stream, and keeps captures off it meanwhile.
+pub(crate) fn outside_capture<R>(
+    stream: &Stream,
+    call: impl FnOnce() -> CudaResult<R>,
+) -> CudaResult<Option<R>> {
+    let capture = stream.lock_capture();
+    if capture.is_some() { Ok(None) } else { call().map(Some) }
+}
+
+#[cold]
+fn captured_allocation() -> CudaError {
+    CudaError::refused(
+        CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+        "stream",
+        "it is capturing, and this library does not record allocations: allocate with \
+         `DeviceBuffer::alloc`, which may be called while a capture is open",
+    )
+}
+
+/// An event that no capture sees: its calls are made outside of captures, with the thread's mode
+/// relaxed.
+struct RawEvent {
+    raw: CUevent,
+    context: Context,
+}
+
+// SAFETY: a `CUevent` belongs to no thread, and it is only passed to driver calls, by value.
+unsafe impl Send for RawEvent {}
+// SAFETY: the driver's calls on an event lock it themselves.
+unsafe impl Sync for RawEvent {}
+
+impl RawEvent {
+    fn new(context: &Context) -> CudaResult<RawEvent> {
+        let mut raw = std::ptr::null_mut();
+        context.enter_relaxed(|functions| {
+            // SAFETY: the out-pointer is a live local.
+            check(unsafe { (functions.cuEventCreate)(&mut raw, CU_EVENT_DISABLE_TIMING.0) })
+        })?;
+        Ok(RawEvent { raw, context: context.clone() })
+    }
+
+    fn record(&self, stream: &Stream) -> CudaResult<()> {
+        // SAFETY: a live event and a live stream of one context.
+        stream.with(|functions, raw| unsafe { (functions.cuEventRecord)(self.raw, raw) })
+    }
+
+    fn wait_on(&self, stream: &Stream) -> CudaResult<()> {
+        // SAFETY: a live event and a live stream.
+        stream.with(|functions, raw| unsafe {
+            (functions.cuStreamWaitEvent)(raw, self.raw, CU_EVENT_WAIT_DEFAULT.0)
+        })
+    }
+
+    fn synchronize(&self) -> CudaResult<()> {
+        // SAFETY: a live event.
+        let code = self.context.driver().relaxed(|functions| unsafe {
+            (functions.cuEventSynchronize)(self.raw)
+        });
+        check(code)
+    }
+}
+
+impl Drop for RawEvent {
+    fn drop(&mut self) {
+        // SAFETY: made here, and the last use. NVIDIA: an event that is not reached yet is
+        // released when it is, and waits for it stand.
+        let code = unsafe { (self.context.functions().cuEventDestroy_v2)(self.raw) };
+        report("cuEventDestroy", check(code));
+    }
+}

@@ -1,0 +1,350 @@
+//! [`PinnedInner`]: page-locked memory, and who uses it now (O6).
+
+use std::fmt;
+use std::ptr::{self, NonNull};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use grapture_sys::{CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED};
+
+use crate::context::Context;
+use crate::drop_error::report;
+use crate::error::{CudaError, CudaResult, check};
+use crate::retain::PinnedUse;
+use crate::stream::Stream;
+
+/// From how many streams on the idle ones are taken off the list before another is put on it.
+const PRUNE_FROM: usize = 8;
+
+/// An allocation of page-locked host memory.
+///
+/// The host and the device exclude each other at run time. The host takes the memory by
+/// [`host_read`](PinnedInner::host_read) or [`host_write`](PinnedInner::host_write), which wait
+/// until the device is done. The device takes it by a [`Submission`], which lives over the driver
+/// call that submits the work, and then leaves the stream on the list of those to wait for.
+pub(crate) struct PinnedInner {
+    pointer: NonNull<u8>,
+    bytes: usize,
+    context: Context,
+    state: Mutex<PinnedState>,
+    /// Signalled when a submission ends.
+    submitted: Condvar,
+}
+
+/// What the host wants to do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Read,
+    Write,
+}
+
+#[derive(Default)]
+struct PinnedState {
+    host_readers: usize,
+    host_writer: bool,
+    /// Submissions that are being made: their work is on no stream yet that could be waited for.
+    submitting_reads: usize,
+    submitting_writes: usize,
+    /// The streams on which work with the memory may not be done.
+    pending: Vec<Pending>,
+    next_turn: u64,
+}
+
+#[derive(Clone)]
+struct Pending {
+    stream: Stream,
+    written: bool,
+    /// Changes with each submission, so that whoever has waited for one knows it from a later one.
+    turn: u64,
+}
+
+// SAFETY: the memory belongs to no thread: the driver allocates and frees it on any.
+unsafe impl Send for PinnedInner {}
+// SAFETY: all fields but the mutex are constant. The memory itself is only reached through the
+// guards of `PinnedBuffer`, which follow `state`.
+unsafe impl Sync for PinnedInner {}
+
+impl PinnedInner {
+    /// Allocates. The contents are what the driver leaves there.
+    pub(crate) fn alloc(context: &Context, bytes: usize) -> CudaResult<PinnedInner> {
+        let mut raw = ptr::null_mut();
+        if bytes > 0 {
+            context.enter_relaxed(|functions| {
+                // SAFETY: the out-pointer is a live local; the context is current.
+                check(unsafe { (functions.cuMemHostAlloc)(&mut raw, bytes, 0) })
+            })?;
+        }
+        Ok(PinnedInner {
+            // The allocation of no bytes stands at an address that every type can stand at.
+            pointer: NonNull::new(raw.cast()).unwrap_or(DANGLING),
+            bytes,
+            context: context.clone(),
+            state: Mutex::default(),
+            submitted: Condvar::new(),
+        })
+    }
+
+    #[inline]
+    pub(crate) fn pointer(&self) -> NonNull<u8> {
+        self.pointer
+    }
+
+    #[inline]
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Begins a launch of a graph that uses all of `uses`: refused if the host holds one of them.
+    /// The launch is made while the result lives.
+    pub(crate) fn use_all<'a>(
+        uses: &'a [PinnedUse],
+        stream: &'a Stream,
+    ) -> CudaResult<Submissions<'a>> {
+        // What has begun is finished by the drop, also if a later one is refused.
+        let mut begun = Submissions { uses: &[], stream };
+        for (index, used) in uses.iter().enumerate() {
+            used.memory.begin(used.written)?;
+            begun.uses = uses.get(..=index).unwrap_or(uses);
+        }
+        Ok(begun)
+    }
+
+    /// Begins the submission of one operation; refused if the host holds the memory.
+    pub(crate) fn submit<'a>(
+        memory: &'a Arc<PinnedInner>,
+        written: bool,
+        stream: &'a Stream,
+    ) -> CudaResult<Submission<'a>> {
+        memory.begin(written)?;
+        Ok(Submission { memory, written, stream, captured: false })
+    }
+
+    fn begin(&self, written: bool) -> CudaResult<()> {
+        let mut state = self.lock();
+        if state.host_writer || written && state.host_readers > 0 {
+            return Err(held_by_host(state.host_writer));
+        }
+        if written {
+            state.submitting_writes += 1;
+        } else {
+            state.submitting_reads += 1;
+        }
+        Ok(())
+    }
+
+    /// Ends a submission. With a stream: work that uses the memory may be on it.
+    fn finish(&self, written: bool, stream: Option<&Stream>) {
+        let mut state = self.lock();
+        if written {
+            state.submitting_writes -= 1;
+        } else {
+            state.submitting_reads -= 1;
+        }
+        if let Some(stream) = stream {
+            state.mark(stream, written);
+        }
+        drop(state);
+        self.submitted.notify_all();
+    }
+
+    /// Takes the memory for the host to read, once the device writes it no more.
+    pub(crate) fn host_read(&self, wait: bool) -> CudaResult<()> {
+        self.host_take(wait, Access::Read)
+    }
+
+    /// Takes the memory for the host to write, once the device uses it no more.
+    pub(crate) fn host_write(&self, wait: bool) -> CudaResult<()> {
+        self.host_take(wait, Access::Write)
+    }
+
+    pub(crate) fn host_read_done(&self) {
+        self.lock().host_readers -= 1;
+    }
+
+    pub(crate) fn host_write_done(&self) {
+        self.lock().host_writer = false;
+    }
+
+    fn host_take(&self, wait: bool, access: Access) -> CudaResult<()> {
+        let mut state = self.lock();
+        loop {
+            if state.submits_against(access) {
+                if !wait {
+                    return Err(CudaError::NotReady);
+                }
+                state = self.submitted.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let in_the_way: Vec<Pending> = state
+                .pending
+                .iter()
+                .filter(|pending| pending.written || access == Access::Write)
+                .cloned()
+                .collect();
+            if in_the_way.is_empty() {
+                match access {
+                    Access::Read => state.host_readers += 1,
+                    Access::Write => state.host_writer = true,
+                }
+                return Ok(());
+            }
+            // No lock over a wait: what runs meanwhile may submit with this memory.
+            drop(state);
+            for pending in &in_the_way {
+                pending.settle(wait)?;
+            }
+            state = self.lock();
+            state.pending.retain(|now| in_the_way.iter().all(|done| done.turn != now.turn));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PinnedState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Aligned for every type that `PinnedBuffer` takes.
+const DANGLING: NonNull<u8> = match NonNull::new(ptr::without_provenance_mut(super::MAX_ALIGN)) {
+    Some(pointer) => pointer,
+    None => NonNull::dangling(),
+};
+
+impl PinnedState {
+    fn mark(&mut self, stream: &Stream, written: bool) {
+        self.next_turn += 1;
+        let turn = self.next_turn;
+        let same = |pending: &&mut Pending| {
+            pending.stream.as_raw() == stream.as_raw()
+                && pending.stream.context().same(stream.context())
+        };
+        if let Some(pending) = self.pending.iter_mut().find(same) {
+            pending.written |= written;
+            pending.turn = turn;
+            return;
+        }
+        // A buffer that the host never looks at must not gather every stream of the program.
+        if self.pending.len() >= PRUNE_FROM && self.pending.len().is_power_of_two() {
+            self.pending.retain(|pending| pending.settle(false).is_err());
+        }
+        self.pending.push(Pending { stream: stream.clone(), written, turn });
+    }
+
+    /// Whether a submission is being made that conflicts with what the host wants.
+    fn submits_against(&self, access: Access) -> bool {
+        self.submitting_writes > 0 || access == Access::Write && self.submitting_reads > 0
+    }
+}
+
+/// Whether the handle stands for another stream on each thread: it cannot be waited for.
+fn is_per_thread(stream: &Stream) -> bool {
+    stream.is_default() && !stream.is_legacy()
+}
+
+impl Pending {
+    /// Finds the work on the stream done: waits for it, or with `wait` false answers
+    /// [`CudaError::NotReady`] if it is not.
+    fn settle(&self, wait: bool) -> CudaResult<()> {
+        if self.stream.is_capturing() {
+            return Err(stream_captures());
+        }
+        // The thread may have a capture open that bars a wait for other streams (O9).
+        let relaxed = |call: &dyn Fn() -> CudaResult<()>| self.stream.driver().relaxed(|_| call());
+        match (is_per_thread(&self.stream), wait) {
+            (false, true) => relaxed(&|| self.stream.synchronize()),
+            (false, false) => relaxed(&|| match self.stream.is_idle()? {
+                true => Ok(()),
+                false => Err(CudaError::NotReady),
+            }),
+            // Which thread submitted is not known: the whole context is waited for.
+            (true, true) => relaxed(&|| self.stream.context().synchronize()),
+            (true, false) => Err(CudaError::NotReady),
+        }
+    }
+}
+
+/// A submission of one operation that uses pinned memory. The driver call is made while it lives.
+#[must_use = "the driver call is made while it lives"]
+pub(crate) struct Submission<'a> {
+    memory: &'a PinnedInner,
+    written: bool,
+    stream: &'a Stream,
+    captured: bool,
+}
+
+impl Submission<'_> {
+    /// The operation was recorded by a capture: nothing runs now, the graph's launches do.
+    pub(crate) fn captured(&mut self) {
+        self.captured = true;
+    }
+}
+
+impl Drop for Submission<'_> {
+    fn drop(&mut self) {
+        self.memory.finish(self.written, (!self.captured).then_some(self.stream));
+    }
+}
+
+/// The submission of a graph. The launch is made while it lives.
+#[must_use = "the launch is made while it lives"]
+pub(crate) struct Submissions<'a> {
+    uses: &'a [PinnedUse],
+    stream: &'a Stream,
+}
+
+impl Drop for Submissions<'_> {
+    fn drop(&mut self) {
+        for used in self.uses {
+            used.memory.finish(used.written, Some(self.stream));
+        }
+    }
+}
+
+#[cold]
+fn held_by_host(writes: bool) -> CudaError {
+    let problem = if writes {
+        "the host writes it: drop its `PinnedWrite` before work that uses it is submitted"
+    } else {
+        "the host reads it: drop its `PinnedRead` before work that writes it is submitted"
+    };
+    CudaError::refused(CUDA_ERROR_ILLEGAL_STATE, "pinned", problem)
+}
+
+#[cold]
+fn stream_captures() -> CudaError {
+    CudaError::refused(
+        CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+        "pinned",
+        "work that uses it is on a stream that is capturing now, and waiting for that would \
+         invalidate the capture: end the capture first, or take the memory before it begins",
+    )
+}
+
+impl Drop for PinnedInner {
+    fn drop(&mut self) {
+        if self.bytes == 0 {
+            return;
+        }
+        // The driver was seen to wait in the release for all work in flight (13.0), but NVIDIA
+        // does not promise it, so the known streams are waited for. What fails here is earlier
+        // work, and then nothing of it runs any more.
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for pending in state.pending.drain(..) {
+            let _ = pending.settle(true);
+        }
+        let raw = self.pointer.as_ptr().cast();
+        // SAFETY: made by `cuMemHostAlloc`, and this is the last handle: no guard of the host
+        // borrows it, no graph that can run holds it (O2), and eager work is done (above).
+        let code = self.context.driver().relaxed(|functions| unsafe {
+            (functions.cuMemFreeHost)(raw)
+        });
+        report("cuMemFreeHost", check(code));
+    }
+}
+
+impl fmt::Debug for PinnedInner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PinnedInner")
+            .field("pointer", &self.pointer)
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
