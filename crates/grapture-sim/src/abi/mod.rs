@@ -1,0 +1,154 @@
+//! The C functions.
+//!
+//! Each function of the table that is modelled has a safe implementation of the same name in one
+//! of the modules here, which takes the simulation first and then its C arguments, with pointers
+//! and handles wrapped as [`Ptr`]. The list below is all that has to be told about it: from the
+//! table come its C functions, one for each [slot](crate::slots). A function that is not listed is
+//! unknown to the resolver.
+
+mod init;
+mod pointer;
+
+use core::ffi::{c_char, c_void};
+
+use grapture_sys::*;
+
+pub(crate) use pointer::{Argument, Ptr};
+
+use crate::sim::{Answer, Sim};
+use crate::slots::{self, SLOTS};
+use crate::work::in_host_function;
+
+/// Names the modelled functions, by the module that implements them.
+macro_rules! modelled {
+    ($($module:ident: $($function:ident)*;)*) => {
+        /// The implementations by name: those of the modules, else the answer that the function
+        /// is not modelled.
+        mod implementation {
+            #[allow(unused_imports, reason = "shadowed where a function is modelled")]
+            pub(super) use super::unmodelled::*;
+            $(pub(super) use super::$module::{$($function),*};)*
+        }
+
+        /// Whether a function is modelled.
+        fn is_modelled(function: Function) -> bool {
+            matches!(function, $($(| Function::$function)*)*)
+        }
+    };
+}
+
+modelled! {
+    init: cuInit cuDriverGetVersion cuGetErrorName cuGetErrorString;
+}
+
+macro_rules! define {
+    ($($symbol:ident = $name:literal @ $since:literal ($($arg:ident: $ty:ty),* $(,)?);)*) => {
+        #[allow(non_snake_case, dead_code, reason = "the names are the driver's")]
+        mod unmodelled {
+            use super::*;
+            $(
+                pub(super) fn $symbol(
+                    _: &Sim,
+                    $(_: <$ty as Argument<'_>>::Wrapped),*
+                ) -> Answer {
+                    Err(CUDA_ERROR_NOT_SUPPORTED)
+                }
+            )*
+        }
+
+        /// The C functions once, with the slot as an argument.
+        #[allow(non_snake_case, reason = "the names are the driver's")]
+        pub(crate) mod entry {
+            use super::*;
+            $(
+                /// # Safety
+                ///
+                /// The arguments are as the C function of this name demands.
+                #[allow(clippy::too_many_arguments, reason = "the signature is the driver's")]
+                pub(crate) unsafe fn $symbol(slot: usize, $($arg: $ty),*) -> CUresult {
+                    enter(slot, Function::$symbol, |sim| {
+                        implementation::$symbol(sim, $({
+                            // SAFETY: the caller's promise for this argument.
+                            unsafe { Argument::wrap($arg) }
+                        }),*)
+                    })
+                }
+            )*
+        }
+
+        /// The C functions, once for each slot.
+        #[allow(non_snake_case, reason = "the names are the driver's")]
+        mod by_slot {
+            use super::*;
+            $(
+                #[allow(clippy::too_many_arguments, reason = "the signature is the driver's")]
+                pub(super) unsafe extern "C" fn $symbol<const S: usize>($($arg: $ty),*) -> CUresult {
+                    // SAFETY: the caller's promise.
+                    unsafe { entry::$symbol(S, $($arg),*) }
+                }
+            )*
+        }
+
+        /// The address of a slot's C function.
+        fn address_in<const S: usize>(function: Function) -> *const c_void {
+            match function {
+                $(Function::$symbol => {
+                    by_slot::$symbol::<S> as unsafe extern "C" fn($($ty),*) -> CUresult
+                        as *const c_void
+                })*
+            }
+        }
+    };
+}
+
+driver_functions!(define);
+
+/// The address of the function that a table line describes, or null where this driver does not
+/// have it.
+pub(crate) fn address(sim: &Sim, info: &'static FunctionInfo) -> *const c_void {
+    match Function::from_symbol(info.symbol) {
+        Some(function) if is_present(sim, function) => address_of(sim.slot, function),
+        _ => std::ptr::null(),
+    }
+}
+
+/// Whether this driver has the function: it is modelled, and not newer than the driver.
+pub(crate) fn is_present(sim: &Sim, function: Function) -> bool {
+    is_modelled(function) && function.info().since <= sim.config.version()
+}
+
+/// The address of a function by slot.
+pub(crate) fn address_of(slot: usize, function: Function) -> *const c_void {
+    macro_rules! by_number {
+        ($($number:literal)*) => {
+            match slot {
+                $($number => address_in::<$number>(function),)*
+                _ => std::ptr::null(),
+            }
+        };
+    }
+    by_number!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)
+}
+
+const _: () = assert!(SLOTS == 32, "`address_of` names each slot");
+
+/// What every call does: finds its simulation, counts, and fails if it is planned to.
+fn enter(slot: usize, function: Function, call: impl FnOnce(&Sim) -> Answer) -> CUresult {
+    let Some(sim) = slots::sim(slot) else { return CUDA_ERROR_DEINITIALIZED };
+    let answer = sim.calls.enter(function).and_then(|()| {
+        if !is_present(&sim, function) {
+            return Err(CUDA_ERROR_NOT_SUPPORTED);
+        }
+        if in_host_function() && !init::is_pure(function) {
+            return Err(CUDA_ERROR_NOT_PERMITTED);
+        }
+        if !init::works_before_init(function) && !sim.lock().initialized {
+            return Err(CUDA_ERROR_NOT_INITIALIZED);
+        }
+        call(&sim)
+    });
+    match answer {
+        Ok(()) => CUDA_SUCCESS,
+        Err(code) => code,
+    }
+}
