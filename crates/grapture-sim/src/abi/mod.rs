@@ -6,8 +6,13 @@
 //! table come its C functions, one for each [slot](crate::slots). A function that is not listed is
 //! unknown to the resolver.
 
+mod array;
+mod capture;
+mod graph;
+mod graph_edge;
 mod init;
 mod pointer;
+mod user_object;
 
 use core::ffi::{c_char, c_void};
 
@@ -39,6 +44,17 @@ macro_rules! modelled {
 
 modelled! {
     init: cuInit cuDriverGetVersion cuGetErrorName cuGetErrorString;
+    capture: cuStreamBeginCapture cuStreamBeginCapture_v2 cuStreamBeginCaptureToGraph
+        cuStreamEndCapture cuStreamIsCapturing cuStreamGetCaptureInfo cuStreamGetCaptureInfo_v2
+        cuStreamGetCaptureInfo_v3 cuStreamUpdateCaptureDependencies
+        cuStreamUpdateCaptureDependencies_v2 cuThreadExchangeStreamCaptureMode;
+    graph: cuGraphCreate cuGraphDestroy cuGraphClone cuGraphNodeFindInClone cuGraphGetNodes
+        cuGraphGetRootNodes cuGraphGetId cuGraphDebugDotPrint;
+    graph_edge: cuGraphAddDependencies cuGraphAddDependencies_v2 cuGraphRemoveDependencies
+        cuGraphRemoveDependencies_v2 cuGraphGetEdges cuGraphGetEdges_v2 cuGraphNodeGetDependencies
+        cuGraphNodeGetDependencies_v2 cuGraphNodeGetDependentNodes cuGraphNodeGetDependentNodes_v2;
+    user_object: cuUserObjectCreate cuUserObjectRetain cuUserObjectRelease cuGraphRetainUserObject
+        cuGraphReleaseUserObject;
 }
 
 macro_rules! define {

@@ -18,6 +18,7 @@ use crate::handle::Id;
 pub(crate) use captures::{Captures, Status};
 pub(crate) use event::Mark;
 pub(crate) use info::Info;
+pub(crate) use life::Target;
 pub(crate) use mode::CaptureMode;
 pub(crate) use seams::{
     Taken, allocate, check_context_wait, check_event_question, check_event_wait, check_stream_wait,

@@ -120,6 +120,16 @@ impl Graphs {
         self.numbers
     }
 
+    /// Gives a user object a handle, and forgets those that were destroyed.
+    pub(crate) fn add_object(&mut self, object: UserObject) -> Id<UserObject> {
+        let dead: Vec<_> =
+            self.objects.iter().filter(|(_, object)| !object.is_alive()).map(|(id, _)| id).collect();
+        for id in dead {
+            self.objects.remove(id);
+        }
+        self.objects.insert(object)
+    }
+
     /// A new empty graph.
     pub(crate) fn create(&mut self) -> GraphId {
         let number = self.next_number();
