@@ -42,12 +42,7 @@ pub(super) fn fill<T: Copy>(
 }
 
 /// Answers a question for one array.
-pub(super) fn answer<T: Copy>(
-    list: Ptr<T>,
-    count: Ptr<usize>,
-    items: Vec<T>,
-    filler: T,
-) -> Answer {
+pub(super) fn answer<T: Copy>(list: Ptr<T>, count: Ptr<usize>, items: Vec<T>, filler: T) -> Answer {
     let len = items.len();
     match room(list, count)? {
         None => count.write(len),

@@ -44,11 +44,7 @@ pub(crate) fn cuStreamBeginCaptureToGraph(
     state.begin_capture(stream, mode, Some(Target { graph, set }))
 }
 
-pub(crate) fn cuStreamEndCapture(
-    sim: &Sim,
-    stream: Ptr<CUstream_st>,
-    out: Ptr<CUgraph>,
-) -> Answer {
+pub(crate) fn cuStreamEndCapture(sim: &Sim, stream: Ptr<CUstream_st>, out: Ptr<CUgraph>) -> Answer {
     let mut state = sim.lock();
     let stream = state.find_stream(stream.address())?;
     let ended = state.end_capture(stream, std::thread::current().id(), !out.is_null());

@@ -17,7 +17,8 @@ fn read_edges(
 ) -> Result<Vec<FullEdge>, CUresult> {
     let from = graphs.edges(graph, from, data)?;
     let to = graphs.edges(graph, to, None)?;
-    let pair = |(from, to): (Edge, Edge)| FullEdge { from: from.node, to: to.node, data: from.data };
+    let pair =
+        |(from, to): (Edge, Edge)| FullEdge { from: from.node, to: to.node, data: from.data };
     Ok(from.into_iter().zip(to).map(pair).collect())
 }
 

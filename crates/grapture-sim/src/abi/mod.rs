@@ -10,6 +10,7 @@ mod array;
 mod capture;
 mod graph;
 mod graph_edge;
+mod graph_exec;
 mod init;
 mod pointer;
 mod user_object;
@@ -53,6 +54,9 @@ modelled! {
     graph_edge: cuGraphAddDependencies cuGraphAddDependencies_v2 cuGraphRemoveDependencies
         cuGraphRemoveDependencies_v2 cuGraphGetEdges cuGraphGetEdges_v2 cuGraphNodeGetDependencies
         cuGraphNodeGetDependencies_v2 cuGraphNodeGetDependentNodes cuGraphNodeGetDependentNodes_v2;
+    graph_exec: cuGraphInstantiate cuGraphInstantiate_v2 cuGraphInstantiateWithFlags
+        cuGraphInstantiateWithParams cuGraphExecGetFlags cuGraphExecGetId cuGraphUpload
+        cuGraphLaunch cuGraphExecDestroy cuGraphExecUpdate cuGraphExecUpdate_v2;
     user_object: cuUserObjectCreate cuUserObjectRetain cuUserObjectRelease cuGraphRetainUserObject
         cuGraphReleaseUserObject;
 }

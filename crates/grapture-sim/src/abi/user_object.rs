@@ -45,21 +45,13 @@ fn named(state: &State, object: Ptr<CUuserObject_st>) -> Result<UserObject, CUre
     found.filter(|object| object.is_alive()).cloned().ok_or(CUDA_ERROR_INVALID_VALUE)
 }
 
-pub(crate) fn cuUserObjectRetain(
-    sim: &Sim,
-    object: Ptr<CUuserObject_st>,
-    count: u32,
-) -> Answer {
+pub(crate) fn cuUserObjectRetain(sim: &Sim, object: Ptr<CUuserObject_st>, count: u32) -> Answer {
     let count = check_count(count)?;
     named(&sim.lock(), object)?.retain(count);
     Ok(())
 }
 
-pub(crate) fn cuUserObjectRelease(
-    sim: &Sim,
-    object: Ptr<CUuserObject_st>,
-    count: u32,
-) -> Answer {
+pub(crate) fn cuUserObjectRelease(sim: &Sim, object: Ptr<CUuserObject_st>, count: u32) -> Answer {
     let count = check_count(count)?;
     let object = named(&sim.lock(), object)?;
     object.release(count);

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use grapture_sys::{
-    CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED, CUDA_GRAPH_INSTANTIATE_ERROR,
-    CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH, CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH,
-    CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY,
+    CU_GRAPH_EXEC_UPDATE_ERROR, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED,
+    CUDA_GRAPH_INSTANTIATE_ERROR, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH,
+    CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH, CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD,
+    CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY,
     CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED, CUgraphExec_st, CUresult,
 };
 
@@ -13,6 +14,7 @@ use super::definition::LocalId;
 use super::executable::{ExecGraph, InstantiateError};
 use super::params::NodeParams;
 use super::store::{ExecId, GraphId, Graphs, NodeRef};
+use super::update::UpdateError;
 use super::user_object::UserRefs;
 use crate::engine::TaskId;
 use crate::handle::{Kind, Object};
@@ -126,6 +128,19 @@ impl Graphs {
         let number = self.next_number();
         self.graph_mut(source).map_err(failed)?.execs += 1;
         Ok(self.execs.insert(Exec { graph: snapshot, flags, number, last: None }))
+    }
+
+    /// Gives an executable the parameters of a graph of the same shape, and gives back what they
+    /// replace, to be dropped when no lock is held.
+    pub(crate) fn update(
+        &mut self,
+        exec: ExecId,
+        graph: GraphId,
+    ) -> Result<ExecGraph, UpdateError> {
+        let failed = |_| UpdateError { result: CU_GRAPH_EXEC_UPDATE_ERROR, node: None, from: None };
+        let updated = super::update::updated(&self.exec(exec).map_err(failed)?.graph, self, graph)?;
+        let exec = self.exec_mut(exec).map_err(failed)?;
+        Ok(std::mem::replace(&mut exec.graph, updated))
     }
 
     /// An executable.

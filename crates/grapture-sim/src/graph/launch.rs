@@ -59,6 +59,22 @@ impl State {
         Ok(())
     }
 
+    /// Makes an executable ready on a stream. Everything is ready at once here; the order is kept.
+    pub(crate) fn upload_graph(
+        &mut self,
+        sim: &Sim,
+        exec: ExecId,
+        stream: Id<Stream>,
+    ) -> Result<(), CUresult> {
+        let context = self.core_of(stream)?;
+        let mut deps = self.predecessors(stream)?;
+        deps.extend(self.graphs.exec(exec)?.last);
+        let last = sim.engine.submit(deps, &context, Work::Empty);
+        stream::replace_last(self, stream, last)?;
+        self.graphs.exec_mut(exec)?.last = Some(last);
+        Ok(())
+    }
+
     /// Refuses a launch that would bring living allocations to life again, or says which of them
     /// it has to free first. Then notes what lives when the launch is over.
     fn memory_plan(

@@ -122,8 +122,12 @@ impl Graphs {
 
     /// Gives a user object a handle, and forgets those that were destroyed.
     pub(crate) fn add_object(&mut self, object: UserObject) -> Id<UserObject> {
-        let dead: Vec<_> =
-            self.objects.iter().filter(|(_, object)| !object.is_alive()).map(|(id, _)| id).collect();
+        let dead: Vec<_> = self
+            .objects
+            .iter()
+            .filter(|(_, object)| !object.is_alive())
+            .map(|(id, _)| id)
+            .collect();
         for id in dead {
             self.objects.remove(id);
         }
