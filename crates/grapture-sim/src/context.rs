@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use std::thread::ThreadId;
 
 use grapture_sys::{
-    CU_CTX_MAP_HOST, CU_CTX_SCHED_MASK, CU_STREAM_CAPTURE_MODE_GLOBAL, CUDA_ERROR_INVALID_VALUE,
-    CUctx_st, CUresult, CUstreamCaptureMode,
+    CU_CTX_LMEM_RESIZE_TO_MAX, CU_CTX_MAP_HOST, CU_CTX_SCHED_MASK, CU_STREAM_CAPTURE_MODE_GLOBAL,
+    CUDA_ERROR_INVALID_VALUE, CUctx_st, CUresult, CUstreamCaptureMode,
 };
 
 use crate::engine::TaskId;
@@ -75,8 +75,8 @@ impl Object for Context {
 /// What the driver knows of a thread.
 #[derive(Debug)]
 pub(crate) struct ThreadState {
-    /// The stack of current contexts; an entry may be empty (`cuCtxSetCurrent(NULL)`).
-    pub(crate) stack: Vec<Option<Id<Context>>>,
+    /// The stack of current contexts; some may be destroyed.
+    pub(crate) stack: Vec<Id<Context>>,
     /// What `cuThreadExchangeStreamCaptureMode` last set. Not checked by the driver.
     pub(crate) capture_mode: CUstreamCaptureMode,
 }
@@ -89,10 +89,15 @@ impl Default for ThreadState {
 
 /// The flags that a context may be made with.
 pub(crate) fn check_flags(flags: u32) -> Result<(), CUresult> {
-    let known = CU_CTX_SCHED_MASK.0 | CU_CTX_MAP_HOST.0 | 0x10 | 0x20 | 0x40 | 0x80 | 0x100;
+    let known = CU_CTX_SCHED_MASK.0 | CU_CTX_MAP_HOST.0 | CU_CTX_LMEM_RESIZE_TO_MAX.0;
     let policy = flags & CU_CTX_SCHED_MASK.0;
     let one_policy = policy == 0 || policy.is_power_of_two();
     if flags & !known == 0 && one_policy { Ok(()) } else { Err(CUDA_ERROR_INVALID_VALUE) }
+}
+
+/// The flags that a context has, of those that it was asked to have.
+pub(crate) fn effective_flags(flags: u32) -> u32 {
+    flags | CU_CTX_MAP_HOST.0 | CU_CTX_LMEM_RESIZE_TO_MAX.0
 }
 
 impl State {
@@ -107,7 +112,7 @@ impl State {
         let context = Context {
             core: ContextCore::new(key, device),
             primary,
-            flags: flags | CU_CTX_MAP_HOST.0,
+            flags: effective_flags(flags),
             limits: HashMap::new(),
             legacy: None,
             per_thread: HashMap::new(),
@@ -157,9 +162,6 @@ impl State {
             self.modules.iter().filter(|(_, m)| m.context == id).map(first).collect();
         for module in modules {
             self.remove_module(module);
-        }
-        for thread in self.threads.values_mut() {
-            thread.stack.iter_mut().filter(|entry| **entry == Some(id)).for_each(|e| *e = None);
         }
         drop(context);
     }

@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
-use grapture_sys::{CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_INVALID_HANDLE, CUresult};
+use grapture_sys::{
+    CUDA_ERROR_CONTEXT_IS_DESTROYED, CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_INVALID_DEVICE,
+    CUDA_ERROR_INVALID_HANDLE, CUresult,
+};
 
 use crate::calls::Calls;
 use crate::capture::Captures;
@@ -143,9 +146,9 @@ impl State {
 
     /// The calling thread's current context, sound.
     pub(crate) fn current(&mut self) -> Result<Id<Context>, CUresult> {
-        let current = self.thread().stack.last().copied().flatten();
-        let id = current.ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
-        self.context(id)?;
+        let id = self.thread().stack.last().copied().ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
+        let context = self.contexts.get(id).ok_or(CUDA_ERROR_CONTEXT_IS_DESTROYED)?;
+        context.core.check()?;
         Ok(id)
     }
 
@@ -161,6 +164,12 @@ impl State {
         let context = self.contexts.get_mut(id).ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
         context.core.check()?;
         Ok(context)
+    }
+
+    /// The device with this handle; 101 if there is none.
+    pub(crate) fn device(&mut self, device: i32) -> Result<&mut Device, CUresult> {
+        let ordinal = usize::try_from(device).map_err(|_| CUDA_ERROR_INVALID_DEVICE)?;
+        self.devices.get_mut(ordinal).ok_or(CUDA_ERROR_INVALID_DEVICE)
     }
 
     /// A stream that was resolved.

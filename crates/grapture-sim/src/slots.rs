@@ -34,7 +34,6 @@ pub(crate) fn null_is_per_thread() -> bool {
 }
 
 /// Runs `call` with the null stream meaning the calling thread's.
-#[cfg_attr(not(feature = "export"), allow(dead_code, reason = "for the exported library"))]
 pub(crate) fn with_per_thread_null<R>(call: impl FnOnce() -> R) -> R {
     let before = NULL_IS_PER_THREAD.replace(true);
     let result = call();

@@ -162,3 +162,13 @@ pub(crate) fn replace_last(state: &mut State, stream: Id<Stream>, task: TaskId) 
     }
     Ok(())
 }
+
+/// Makes what comes next on a stream wait for a task too.
+pub(crate) fn wait_for(sim: &Sim, state: &mut State, stream: Id<Stream>, task: TaskId) -> Answer {
+    let core = state.core_of(stream)?;
+    let mut deps = state.predecessors(stream)?;
+    deps.push(task);
+    let joined = sim.engine.submit(deps, &core, Work::Empty);
+    state.stream_mut(stream)?.last = Some(joined);
+    Ok(())
+}

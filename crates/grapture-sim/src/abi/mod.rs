@@ -6,14 +6,23 @@
 //! table come its C functions, one for each [slot](crate::slots). A function that is not listed is
 //! unknown to the resolver.
 
+#![allow(non_snake_case, reason = "the names are the driver's")]
+
 mod array;
 mod capture;
 mod graph;
 mod graph_edge;
 mod graph_exec;
-mod init;
-mod pointer;
 mod user_object;
+
+mod context;
+mod device;
+mod event;
+mod host;
+mod init;
+mod lookup;
+mod pointer;
+mod stream;
 
 use core::ffi::{c_char, c_void};
 
@@ -59,6 +68,22 @@ modelled! {
         cuGraphLaunch cuGraphExecDestroy cuGraphExecUpdate cuGraphExecUpdate_v2;
     user_object: cuUserObjectCreate cuUserObjectRetain cuUserObjectRelease cuGraphRetainUserObject
         cuGraphReleaseUserObject;
+    lookup: cuGetProcAddress cuGetProcAddress_v2;
+    device: cuDeviceGetCount cuDeviceGet cuDeviceGetName cuDeviceGetPCIBusId cuDeviceGetUuid
+        cuDeviceGetUuid_v2 cuDeviceTotalMem_v2 cuDeviceGetAttribute cuDeviceCanAccessPeer
+        cuDevicePrimaryCtxRetain cuDevicePrimaryCtxRelease cuDevicePrimaryCtxRelease_v2
+        cuDevicePrimaryCtxReset cuDevicePrimaryCtxReset_v2 cuDevicePrimaryCtxSetFlags
+        cuDevicePrimaryCtxSetFlags_v2 cuDevicePrimaryCtxGetState;
+    context: cuCtxCreate_v2 cuCtxDestroy_v2 cuCtxPushCurrent_v2 cuCtxPopCurrent_v2 cuCtxSetCurrent
+        cuCtxGetCurrent cuCtxGetDevice cuCtxGetFlags cuCtxGetId cuCtxGetApiVersion
+        cuCtxGetStreamPriorityRange cuCtxSetLimit cuCtxGetLimit cuCtxSynchronize;
+    stream: cuStreamCreate cuStreamCreateWithPriority cuStreamGetPriority cuStreamGetFlags
+        cuStreamGetId cuStreamGetCtx cuStreamGetDevice cuStreamDestroy_v2 cuStreamQuery
+        cuStreamSynchronize cuStreamGetAttribute cuStreamSetAttribute cuStreamCopyAttributes;
+    host: cuLaunchHostFunc cuStreamAddCallback cuStreamAttachMemAsync cuStreamWaitValue32_v2
+        cuStreamWriteValue32_v2 cuStreamBatchMemOp_v2;
+    event: cuEventCreate cuEventDestroy_v2 cuEventRecord cuEventRecordWithFlags cuStreamWaitEvent
+        cuEventQuery cuEventSynchronize cuEventElapsedTime;
 }
 
 macro_rules! define {
@@ -127,7 +152,7 @@ driver_functions!(define);
 /// have it.
 pub(crate) fn address(sim: &Sim, info: &'static FunctionInfo) -> *const c_void {
     match Function::from_symbol(info.symbol) {
-        Some(function) if is_present(sim, function) => address_of(sim.slot, function),
+        Some(function) if is_present(sim, function) => address_of(sim.slot, function, false),
         _ => std::ptr::null(),
     }
 }
@@ -138,7 +163,15 @@ pub(crate) fn is_present(sim: &Sim, function: Function) -> bool {
 }
 
 /// The address of a function by slot.
-pub(crate) fn address_of(slot: usize, function: Function) -> *const c_void {
+///
+/// With `per_thread`, its null stream is the calling thread's own; only slot 0, that of the
+/// shared library, has these.
+pub(crate) fn address_of(slot: usize, function: Function, per_thread: bool) -> *const c_void {
+    match (slot, per_thread) {
+        (0, true) => return address_in::<PER_THREAD>(function),
+        (_, true) => return std::ptr::null(),
+        (_, false) => {}
+    }
     macro_rules! by_number {
         ($($number:literal)*) => {
             match slot {
@@ -150,10 +183,16 @@ pub(crate) fn address_of(slot: usize, function: Function) -> *const c_void {
     by_number!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)
 }
 
+/// Not a slot: slot 0 with the null stream of each thread.
+const PER_THREAD: usize = SLOTS;
+
 const _: () = assert!(SLOTS == 32, "`address_of` names each slot");
 
 /// What every call does: finds its simulation, counts, and fails if it is planned to.
 fn enter(slot: usize, function: Function, call: impl FnOnce(&Sim) -> Answer) -> CUresult {
+    if slot == PER_THREAD {
+        return slots::with_per_thread_null(|| enter(0, function, call));
+    }
     let Some(sim) = slots::sim(slot) else { return CUDA_ERROR_DEINITIALIZED };
     let answer = sim.calls.enter(function).and_then(|()| {
         if !is_present(&sim, function) {
