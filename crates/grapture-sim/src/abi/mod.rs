@@ -11,8 +11,11 @@
 mod array;
 mod capture;
 mod graph;
+mod graph_child;
 mod graph_edge;
 mod graph_exec;
+mod graph_memory;
+mod graph_node;
 mod user_object;
 
 mod context;
@@ -66,6 +69,19 @@ modelled! {
     graph_exec: cuGraphInstantiate cuGraphInstantiate_v2 cuGraphInstantiateWithFlags
         cuGraphInstantiateWithParams cuGraphExecGetFlags cuGraphExecGetId cuGraphUpload
         cuGraphLaunch cuGraphExecDestroy cuGraphExecUpdate cuGraphExecUpdate_v2;
+    graph_node: cuGraphNodeGetType cuGraphNodeGetLocalId cuGraphNodeGetContainingGraph
+        cuGraphDestroyNode cuGraphAddEmptyNode cuGraphAddHostNode cuGraphHostNodeGetParams
+        cuGraphHostNodeSetParams cuGraphExecHostNodeSetParams cuGraphAddEventRecordNode
+        cuGraphAddEventWaitNode cuGraphEventRecordNodeGetEvent cuGraphEventWaitNodeGetEvent
+        cuGraphEventRecordNodeSetEvent cuGraphEventWaitNodeSetEvent
+        cuGraphExecEventRecordNodeSetEvent cuGraphExecEventWaitNodeSetEvent cuGraphNodeSetEnabled
+        cuGraphNodeGetEnabled;
+    graph_child: cuGraphAddChildGraphNode cuGraphChildGraphNodeGetGraph
+        cuGraphExecChildGraphNodeSetParams;
+    graph_memory: cuGraphAddMemcpyNode cuGraphMemcpyNodeGetParams cuGraphMemcpyNodeSetParams
+        cuGraphExecMemcpyNodeSetParams cuGraphAddMemsetNode cuGraphMemsetNodeGetParams
+        cuGraphMemsetNodeSetParams cuGraphExecMemsetNodeSetParams cuGraphAddMemAllocNode
+        cuGraphMemAllocNodeGetParams cuGraphAddMemFreeNode cuGraphMemFreeNodeGetParams;
     user_object: cuUserObjectCreate cuUserObjectRetain cuUserObjectRelease cuGraphRetainUserObject
         cuGraphReleaseUserObject;
     lookup: cuGetProcAddress cuGetProcAddress_v2;

@@ -20,7 +20,7 @@ mod work;
 pub(crate) use definition::{FullEdge, GraphDef, LocalId, Node};
 pub(crate) use edge::{Edge, EdgeData};
 pub(crate) use exec::{Exec, InstantiateFlags};
-pub(crate) use executable::InstantiateError;
+pub(crate) use executable::{ExecGraph, InstantiateError};
 pub(crate) use memory::Allocation;
 pub(crate) use params::{KernelNode, NodeParams, Placed};
 pub(crate) use store::{ExecId, Graph, GraphId, Graphs, NodeRef, Removed};
