@@ -19,12 +19,16 @@ mod graph_node;
 mod user_object;
 
 mod context;
+pub(crate) mod copy;
 mod device;
 mod event;
-mod host;
+pub(crate) mod fill;
+pub(crate) mod host;
 mod init;
 mod lookup;
+mod memory;
 mod pointer;
+mod pool;
 mod stream;
 
 use core::ffi::{c_char, c_void};
@@ -100,6 +104,17 @@ modelled! {
         cuStreamWriteValue32_v2 cuStreamBatchMemOp_v2;
     event: cuEventCreate cuEventDestroy_v2 cuEventRecord cuEventRecordWithFlags cuStreamWaitEvent
         cuEventQuery cuEventSynchronize cuEventElapsedTime;
+    memory: cuMemGetInfo_v2 cuMemAlloc_v2 cuMemAllocPitch_v2 cuMemFree_v2 cuMemAllocHost_v2
+        cuMemHostAlloc cuMemFreeHost cuMemHostGetDevicePointer_v2 cuMemHostRegister_v2
+        cuMemHostUnregister cuMemAllocManaged cuMemGetAddressRange_v2 cuPointerGetAttribute;
+    copy: cuMemcpyHtoD_v2 cuMemcpyDtoH_v2 cuMemcpyDtoD_v2 cuMemcpyHtoDAsync_v2
+        cuMemcpyDtoHAsync_v2 cuMemcpyDtoDAsync_v2 cuMemcpyAsync cuMemcpyPeerAsync
+        cuMemcpy2DAsync_v2 cuMemcpy3DAsync_v2;
+    fill: cuMemsetD8_v2 cuMemsetD32_v2 cuMemsetD8Async cuMemsetD16Async cuMemsetD32Async
+        cuMemsetD2D8Async cuMemsetD2D32Async;
+    pool: cuDeviceGetDefaultMemPool cuDeviceGetMemPool cuDeviceSetMemPool cuMemAllocAsync
+        cuMemAllocFromPoolAsync cuMemFreeAsync cuMemPoolCreate cuMemPoolDestroy cuMemPoolTrimTo
+        cuMemPoolSetAttribute cuMemPoolGetAttribute cuMemPoolSetAccess cuMemPoolGetAccess;
 }
 
 macro_rules! define {

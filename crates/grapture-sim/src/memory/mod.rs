@@ -58,12 +58,13 @@ impl Memory {
         change(Arc::make_mut(&mut space))
     }
 
-    /// Allocates zeroed memory on a device. 1 for no bytes, 2 where there is no room.
+    /// Allocates zeroed memory on a device, from a pool where given. 1 for no bytes, 2 where there is no room.
     pub(crate) fn allocate(
         &self,
         kind: AllocationKind,
         device: usize,
         context: Option<Id<Context>>,
+        pool: Option<Id<Pool>>,
         len: usize,
     ) -> Result<u64, CUresult> {
         if len == 0 {
@@ -75,9 +76,15 @@ impl Memory {
         let bytes = SharedBytes::try_new(len).ok_or(CUDA_ERROR_OUT_OF_MEMORY)?;
         self.change(|space| {
             let start = space.next_address(device, len).ok_or(CUDA_ERROR_OUT_OF_MEMORY)?;
-            space.insert(Allocation::new(kind, start, Arc::new(bytes), device, context));
+            let allocation = Allocation::new(kind, start, Arc::new(bytes), device, context);
+            space.insert(allocation.from_pool(pool));
             Ok(start)
         })
+    }
+
+    /// The bytes in use of a pool.
+    pub(crate) fn used_of(&self, pool: Id<Pool>) -> usize {
+        self.snapshot().used_of(pool)
     }
 
     /// Allocates zeroed host memory that devices reach at its own address.

@@ -15,8 +15,6 @@ pub(crate) struct Pool {
     pub(crate) default: bool,
     /// The attributes that were set, by their number.
     pub(crate) attributes: HashMap<u32, u64>,
-    /// Bytes in use.
-    pub(crate) used: u64,
     /// The most bytes that were in use.
     pub(crate) used_high: u64,
 }
@@ -24,7 +22,7 @@ pub(crate) struct Pool {
 impl Pool {
     /// A pool on a device.
     pub(crate) fn new(device: usize) -> Pool {
-        Pool { device, default: false, attributes: HashMap::new(), used: 0, used_high: 0 }
+        Pool { device, default: false, attributes: HashMap::new(), used_high: 0 }
     }
 
     /// The device's own pool.

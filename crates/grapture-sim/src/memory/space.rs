@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{ALIGNMENT, Illegal, SharedBytes};
+use super::{ALIGNMENT, Illegal, Pool, SharedBytes};
 use crate::context::Context;
 use crate::handle::Id;
 
@@ -59,6 +60,12 @@ pub(crate) struct Allocation {
     pub(crate) device: usize,
     /// The context that it was made in.
     pub(crate) context: Option<Id<Context>>,
+    /// The pool that it came from.
+    pub(crate) pool: Option<Id<Pool>>,
+    /// A number that no other allocation has.
+    pub(crate) id: u64,
+    /// Whether a free of it is under way.
+    doomed: AtomicBool,
 }
 
 impl Allocation {
@@ -70,7 +77,18 @@ impl Allocation {
         device: usize,
         context: Option<Id<Context>>,
     ) -> Allocation {
-        Allocation { kind, start, bytes, device, context }
+        let doomed = AtomicBool::new(false);
+        Allocation { kind, start, bytes, device, context, pool: None, id: 0, doomed }
+    }
+
+    /// The same, from a pool.
+    pub(super) fn from_pool(self, pool: Option<Id<Pool>>) -> Allocation {
+        Allocation { pool, ..self }
+    }
+
+    /// Marks it as about to be freed; false if it was already.
+    pub(crate) fn doom(&self) -> bool {
+        !self.doomed.swap(true, Ordering::AcqRel)
     }
 
     /// Its length in bytes.
@@ -110,6 +128,7 @@ pub(crate) struct Space {
     next: Vec<u64>,
     used: Vec<usize>,
     freed: VecDeque<(u64, usize)>,
+    last_id: u64,
 }
 
 impl Space {
@@ -132,7 +151,9 @@ impl Space {
         Some(start)
     }
 
-    pub(super) fn insert(&mut self, allocation: Allocation) {
+    pub(super) fn insert(&mut self, mut allocation: Allocation) {
+        self.last_id += 1;
+        allocation.id = self.last_id;
         self.account(&allocation, usize::saturating_add);
         self.allocations.insert(allocation.start, Arc::new(allocation));
     }
@@ -166,6 +187,11 @@ impl Space {
     /// The bytes in use on a device.
     pub(super) fn used(&self, device: usize) -> usize {
         self.used.get(device).copied().unwrap_or(0)
+    }
+
+    /// The bytes in use of a pool.
+    pub(super) fn used_of(&self, pool: Id<Pool>) -> usize {
+        self.allocations.values().filter(|a| a.pool == Some(pool)).map(|a| a.len()).sum()
     }
 
     /// All allocations.
