@@ -21,6 +21,7 @@ pub(super) fn context(state: &State, context: *mut CUctx_st) -> Result<Arc<Conte
 /// The copy of node parameters.
 pub(super) fn copy(
     sim: &Sim,
+    state: &State,
     context: Arc<ContextCore>,
     params: &CUDA_MEMCPY3D_v2,
 ) -> Result<NodeParams, CUresult> {
@@ -28,7 +29,7 @@ pub(super) fn copy(
     if work.bytes() == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    super::copy::check_planned(sim, &work)?;
+    super::copy::check_planned(sim, &state.graphs, &work)?;
     Ok(NodeParams::Copy(Placed { context, work }))
 }
 
@@ -78,7 +79,7 @@ pub(crate) fn cuGraphAddMemcpyNode(
 ) -> Answer {
     let place = Place { out, graph, dependencies, data: Ptr::null(), count };
     let params = params.read()?;
-    add(sim, place, |state, _| copy(sim, context(state, ctx.raw())?, &params))
+    add(sim, place, |state, _| copy(sim, state, context(state, ctx.raw())?, &params))
 }
 
 pub(crate) fn cuGraphMemcpyNodeGetParams(
@@ -98,8 +99,8 @@ pub(crate) fn cuGraphMemcpyNodeSetParams(
     params: Ptr<CUDA_MEMCPY3D_v2>,
 ) -> Answer {
     let params = params.read()?;
-    set(sim, node, |_, old| match old {
-        NodeParams::Copy(old) => copy(sim, old.context.clone(), &params),
+    set(sim, node, |state, old| match old {
+        NodeParams::Copy(old) => copy(sim, state, old.context.clone(), &params),
         _ => Err(CUDA_ERROR_INVALID_VALUE),
     })
 }
@@ -112,7 +113,7 @@ pub(crate) fn cuGraphExecMemcpyNodeSetParams(
     ctx: Ptr<CUctx_st>,
 ) -> Answer {
     let params = params.read()?;
-    exec_set(sim, exec, node, |state, _| copy(sim, context(state, ctx.raw())?, &params))
+    exec_set(sim, exec, node, |state, _| copy(sim, state, context(state, ctx.raw())?, &params))
 }
 
 /// The fill of node parameters.
@@ -191,20 +192,14 @@ pub(crate) fn cuGraphExecMemsetNodeSetParams(
     exec_set(sim, exec, node, |state, _| fill(context(state, ctx.raw())?, &params))
 }
 
-/// The device that a pool description names.
-fn device_of(state: &State, pool: &CUmemPoolProps) -> Result<usize, CUresult> {
-    let location: [u32; 2] = [pool.location.type_.0, location_id(pool)];
+/// The device that the description of an allocation node names.
+fn device_of(state: &State, params: Ptr<CUDA_MEM_ALLOC_NODE_PARAMS>) -> Result<usize, CUresult> {
+    // The description begins with that of a pool.
+    let pool: CUmemPoolProps = params.cast().read()?;
+    let [kind, id] = super::pool::location_of(params.cast())?;
     let pinned = pool.allocType == CU_MEM_ALLOCATION_TYPE_PINNED && pool.handleTypes.0 == 0;
-    let [kind, id] = location;
     let known = kind == CU_MEM_LOCATION_TYPE_DEVICE.0 && (id as usize) < state.devices.len();
     if pinned && known { Ok(id as usize) } else { Err(CUDA_ERROR_INVALID_VALUE) }
-}
-
-/// The number of the place where a pool is.
-fn location_id(pool: &CUmemPoolProps) -> u32 {
-    // SAFETY: every member of the union is plain integers, the first of them an `int` that covers
-    // it all, and the program filled it in.
-    unsafe { pool.location.__bindgen_anon_1.id as u32 }
 }
 
 pub(crate) fn cuGraphAddMemAllocNode(
@@ -219,7 +214,7 @@ pub(crate) fn cuGraphAddMemAllocNode(
     let mut given = params.read()?;
     let mut address = 0;
     add(sim, place, |state, graph| {
-        let device = device_of(state, &given.poolProps)?;
+        let device = device_of(state, params)?;
         let allocation = state.graphs.plan_allocation(sim, graph, device, given.bytesize)?;
         address = allocation.address;
         Ok(NodeParams::Alloc(allocation))

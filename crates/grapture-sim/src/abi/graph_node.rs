@@ -99,11 +99,7 @@ pub(crate) fn cuGraphNodeGetType(
     get(sim, node, out, |params| Some(params.kind()))
 }
 
-pub(crate) fn cuGraphNodeGetLocalId(
-    sim: &Sim,
-    node: Ptr<CUgraphNode_st>,
-    out: Ptr<u32>,
-) -> Answer {
+pub(crate) fn cuGraphNodeGetLocalId(sim: &Sim, node: Ptr<CUgraphNode_st>, out: Ptr<u32>) -> Answer {
     let node = sim.lock().graphs.find_node(node.raw())?;
     out.write(node.local.0)
 }

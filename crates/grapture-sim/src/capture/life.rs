@@ -22,6 +22,7 @@ pub(crate) struct Ended {
     /// The graph, or why there is none.
     pub(crate) graph: Result<GraphId, CUresult>,
     /// What is left of a graph that nobody gets, to be dropped when no lock is held.
+    #[allow(dead_code, reason = "kept for its drop")]
     pub(crate) removed: Removed,
 }
 

@@ -17,7 +17,6 @@ use crate::handle::Id;
 
 pub(crate) use captures::{Captures, Status};
 pub(crate) use event::Mark;
-pub(crate) use info::Info;
 pub(crate) use life::Target;
 pub(crate) use mode::CaptureMode;
 pub(crate) use seams::{

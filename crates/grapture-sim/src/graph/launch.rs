@@ -93,7 +93,7 @@ impl State {
             allocation.set_live(true);
         }
         for address in freed {
-            self.graphs.note_free(address);
+            self.graphs.end_allocation(address);
         }
         Ok(stale)
     }

@@ -1,11 +1,11 @@
 //! Allocation and free nodes.
 //!
 //! The address of an allocation node is set aside when the node is made, and stays through all
-//! launches. Whether the allocation lives is known at submission, in stream-independent order, as
-//! the driver knows it: a launch that would bring a living allocation to life again is refused.
+//! launches. Whether the allocation lives is known as calls are made, before anything runs: a launch
+//! that would bring a living allocation to life again is refused.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_OUT_OF_MEMORY, CUresult};
 
@@ -78,10 +78,18 @@ impl Graphs {
         self.allocations.get(&address)?.upgrade()
     }
 
-    /// Notes that a call frees an address; it may be that of an allocation node.
-    pub(crate) fn note_free(&self, address: u64) {
-        if let Some(allocation) = self.allocation(address) {
-            allocation.set_live(false);
-        }
+    /// Whether all of a range lies in what some allocation node allocates.
+    pub(crate) fn plans(&self, address: u64, len: usize) -> bool {
+        let covers = |allocation: Arc<Allocation>| {
+            let offset = address.checked_sub(allocation.address);
+            let end = offset.and_then(|offset| offset.checked_add(len as u64));
+            end.is_some_and(|end| end <= allocation.bytes as u64)
+        };
+        self.allocations.values().filter_map(Weak::upgrade).any(covers)
+    }
+
+    /// Notes that a call frees an address; whether it is that of an allocation of a graph, alive.
+    pub(crate) fn end_allocation(&self, address: u64) -> bool {
+        self.allocation(address).is_some_and(|found| found.live.swap(false, Ordering::AcqRel))
     }
 }

@@ -19,11 +19,10 @@ mod work;
 
 pub(crate) use definition::{FullEdge, GraphDef, LocalId, Node};
 pub(crate) use edge::{Edge, EdgeData};
-pub(crate) use exec::{Exec, InstantiateFlags};
+pub(crate) use exec::InstantiateFlags;
 pub(crate) use executable::{ExecGraph, InstantiateError};
-pub(crate) use memory::Allocation;
 pub(crate) use params::{KernelNode, NodeParams, Placed};
 pub(crate) use store::{ExecId, Graph, GraphId, Graphs, NodeRef, Removed};
 pub(crate) use update::UpdateError;
-pub(crate) use user_object::{UserObject, UserRefs};
+pub(crate) use user_object::UserObject;
 pub(crate) use work::GraphWork;
