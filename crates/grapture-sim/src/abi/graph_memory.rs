@@ -267,3 +267,8 @@ pub(crate) fn cuGraphMemFreeNodeGetParams(
         _ => None,
     })
 }
+
+/// Gives unused memory of graphs back. None is kept here.
+pub(crate) fn cuDeviceGraphMemTrim(sim: &Sim, dev: CUdevice) -> Answer {
+    sim.lock().device(dev).map(drop)
+}

@@ -85,7 +85,8 @@ modelled! {
     graph_memory: cuGraphAddMemcpyNode cuGraphMemcpyNodeGetParams cuGraphMemcpyNodeSetParams
         cuGraphExecMemcpyNodeSetParams cuGraphAddMemsetNode cuGraphMemsetNodeGetParams
         cuGraphMemsetNodeSetParams cuGraphExecMemsetNodeSetParams cuGraphAddMemAllocNode
-        cuGraphMemAllocNodeGetParams cuGraphAddMemFreeNode cuGraphMemFreeNodeGetParams;
+        cuGraphMemAllocNodeGetParams cuGraphAddMemFreeNode cuGraphMemFreeNodeGetParams
+        cuDeviceGraphMemTrim;
     user_object: cuUserObjectCreate cuUserObjectRetain cuUserObjectRelease cuGraphRetainUserObject
         cuGraphReleaseUserObject;
     lookup: cuGetProcAddress cuGetProcAddress_v2;
