@@ -1,1 +1,44 @@
-//! grapture-sim
+//! A simulated CUDA driver: the ABI of the real one, its error codes, its streams that run beside
+//! the program, and kernels that run by interpreting their PTX. It needs no GPU.
+//!
+//! ```
+//! use grapture_sim::{SimConfig, Simulation};
+//! use grapture_sys::Function;
+//!
+//! let sim = Simulation::new(SimConfig::default());
+//! let driver = sim.driver();
+//! let mut count = 0;
+//! // SAFETY: the out-pointer is a live local.
+//! let code = unsafe { (driver.functions().cuDeviceGetCount)(&mut count) };
+//! assert_eq!((code.0, count), (0, 1));
+//! assert_eq!(sim.calls(Function::cuDeviceGetCount), 1);
+//! assert!(sim.live().is_clean());
+//! ```
+//!
+//! The way of a call: a C function of one [slot](slots) counts it and asks the fault plan
+//! ([`calls`]), then calls the function of the same name in [`abi`], which checks its arguments
+//! against the objects in [`sim::State`] and hands work to the [engine].
+
+mod abi;
+mod calls;
+mod capture;
+mod config;
+mod context;
+mod device;
+mod engine;
+mod event;
+mod fault;
+mod graph;
+mod handle;
+mod live;
+mod memory;
+mod module;
+mod sim;
+mod simulation;
+mod slots;
+mod stream;
+mod work;
+
+pub use config::SimConfig;
+pub use live::LiveObjects;
+pub use simulation::{Simulation, driver};

@@ -1,0 +1,281 @@
+//! Copies.
+
+use core::ffi::c_void;
+use std::sync::Arc;
+
+use grapture_sys::*;
+
+use super::Ptr;
+use crate::capture;
+use crate::graph::Graphs;
+use crate::sim::{Answer, Sim};
+use crate::stream;
+use crate::work::{CopyWork, Place, Work};
+
+fn device(address: CUdeviceptr) -> Place {
+    Place::linear(CU_MEMORYTYPE_DEVICE, address)
+}
+
+fn host<T>(pointer: Ptr<T>) -> Place {
+    Place::linear(CU_MEMORYTYPE_HOST, pointer.address() as u64)
+}
+
+/// What a copy has to obey: 1 if its ends do not exist or are too small, 801 for arrays.
+pub(crate) fn check(sim: &Sim, copy: &CopyWork) -> Answer {
+    [&copy.source, &copy.target].into_iter().try_for_each(|end| {
+        let (first, len) = range(copy, end)?;
+        check_memory(sim, end, first, len)
+    })
+}
+
+/// As [`check`], for a copy in a graph: an end may lie in what an allocation node will provide.
+pub(crate) fn check_planned(sim: &Sim, graphs: &Graphs, copy: &CopyWork) -> Answer {
+    [&copy.source, &copy.target].into_iter().try_for_each(|end| {
+        let (first, len) = range(copy, end)?;
+        if graphs.plans(first, len) { Ok(()) } else { check_memory(sim, end, first, len) }
+    })
+}
+
+/// The addresses from the first to the last byte of an end.
+fn range(copy: &CopyWork, place: &Place) -> Result<(u64, usize), CUresult> {
+    if place.kind == CU_MEMORYTYPE_ARRAY {
+        return Err(CUDA_ERROR_NOT_SUPPORTED);
+    }
+    let row = place.x.checked_add(copy.width).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let pitch_counts = copy.height > 1 || copy.depth > 1 || place.pitch != 0;
+    let slice_counts = copy.depth > 1;
+    if (pitch_counts && place.pitch < row) || (slice_counts && place.rows < copy.height) {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let first = place.row(0, 0).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let last = place.row(copy.height.saturating_sub(1), copy.depth.saturating_sub(1));
+    let last = last.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    Ok((first, (last - first) as usize + copy.width))
+}
+
+fn check_memory(sim: &Sim, place: &Place, first: u64, len: usize) -> Answer {
+    let on_host = matches!(place.kind, CU_MEMORYTYPE_HOST | CU_MEMORYTYPE_UNIFIED);
+    match sim.memory.snapshot().place(first, len) {
+        Ok(crate::memory::Place::Allocated { .. }) => Ok(()),
+        Ok(crate::memory::Place::Host) if on_host => Ok(()),
+        _ => Err(CUDA_ERROR_INVALID_VALUE),
+    }
+}
+
+/// Whether an end is memory of the program that the driver knows nothing of.
+fn is_pageable(sim: &Sim, place: &Place) -> bool {
+    place.row(0, 0).is_some_and(|first| sim.memory.find(first).is_none())
+}
+
+/// Puts a copy on a stream. A pageable source is taken at the call, and the call waits for a copy
+/// into a pageable target, unless the stream captures.
+fn submit(sim: &Sim, stream: Ptr<CUstream_st>, mut copy: CopyWork) -> Answer {
+    let mut state = sim.lock();
+    let id = state.find_stream(stream.address())?;
+    if copy.bytes() == 0 {
+        return Ok(());
+    }
+    if capture::is_capturing(&state, id) {
+        check_planned(sim, &state.graphs, &copy)?;
+        return stream::submit(sim, &mut state, id, Work::Copy(copy));
+    }
+    check(sim, &copy)?;
+    if is_pageable(sim, &copy.source) {
+        let bytes = copy.read_source(sim).map_err(|fault| fault.code)?;
+        copy.staged = Some(Arc::from(bytes));
+    }
+    let waits = is_pageable(sim, &copy.target);
+    stream::submit(sim, &mut state, id, Work::Copy(copy))?;
+    let core = state.core_of(id)?;
+    let last = state.stream(id)?.last;
+    drop(state);
+    if let Some(task) = last.filter(|_| waits) {
+        sim.engine.wait(task);
+        return core.check();
+    }
+    Ok(())
+}
+
+/// Does work on the default stream and waits for it.
+pub(super) fn now(sim: &Sim, work: Option<Work>) -> Answer {
+    let mut state = sim.lock();
+    state.current()?;
+    let stream = state.find_stream(0)?;
+    let Some(work) = work else { return Ok(()) };
+    capture::check_uncapturable(&mut state, stream)?;
+    if let Work::Copy(copy) = &work {
+        check(sim, copy)?;
+    }
+    let core = state.core_of(stream)?;
+    let task = stream::run_now(sim, &mut state, stream, work)?;
+    drop(state);
+    sim.engine.wait(task);
+    core.check()
+}
+
+fn copy_now(sim: &Sim, source: Place, target: Place, bytes: usize) -> Answer {
+    let work = (bytes > 0).then(|| Work::Copy(CopyWork::linear(source, target, bytes)));
+    now(sim, work)
+}
+
+pub(crate) fn cuMemcpyHtoD_v2(
+    sim: &Sim,
+    target: CUdeviceptr,
+    source: Ptr<c_void>,
+    bytes: usize,
+) -> Answer {
+    copy_now(sim, host(source), device(target), bytes)
+}
+
+pub(crate) fn cuMemcpyDtoH_v2(
+    sim: &Sim,
+    target: Ptr<c_void>,
+    source: CUdeviceptr,
+    bytes: usize,
+) -> Answer {
+    copy_now(sim, device(source), host(target), bytes)
+}
+
+pub(crate) fn cuMemcpyDtoD_v2(
+    sim: &Sim,
+    target: CUdeviceptr,
+    source: CUdeviceptr,
+    bytes: usize,
+) -> Answer {
+    copy_now(sim, device(source), device(target), bytes)
+}
+
+pub(crate) fn cuMemcpyHtoDAsync_v2(
+    sim: &Sim,
+    target: CUdeviceptr,
+    source: Ptr<c_void>,
+    bytes: usize,
+    stream: Ptr<CUstream_st>,
+) -> Answer {
+    submit(sim, stream, CopyWork::linear(host(source), device(target), bytes))
+}
+
+pub(crate) fn cuMemcpyDtoHAsync_v2(
+    sim: &Sim,
+    target: Ptr<c_void>,
+    source: CUdeviceptr,
+    bytes: usize,
+    stream: Ptr<CUstream_st>,
+) -> Answer {
+    submit(sim, stream, CopyWork::linear(device(source), host(target), bytes))
+}
+
+pub(crate) fn cuMemcpyDtoDAsync_v2(
+    sim: &Sim,
+    target: CUdeviceptr,
+    source: CUdeviceptr,
+    bytes: usize,
+    stream: Ptr<CUstream_st>,
+) -> Answer {
+    submit(sim, stream, CopyWork::linear(device(source), device(target), bytes))
+}
+
+pub(crate) fn cuMemcpyAsync(
+    sim: &Sim,
+    target: CUdeviceptr,
+    source: CUdeviceptr,
+    bytes: usize,
+    stream: Ptr<CUstream_st>,
+) -> Answer {
+    let unified = |address| Place::linear(CU_MEMORYTYPE_UNIFIED, address);
+    submit(sim, stream, CopyWork::linear(unified(source), unified(target), bytes))
+}
+
+pub(crate) fn cuMemcpyPeerAsync(
+    sim: &Sim,
+    target: CUdeviceptr,
+    target_context: Ptr<CUctx_st>,
+    source: CUdeviceptr,
+    source_context: Ptr<CUctx_st>,
+    bytes: usize,
+    stream: Ptr<CUstream_st>,
+) -> Answer {
+    let state = sim.lock();
+    for context in [target_context, source_context] {
+        state.contexts.find(context.address()).ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
+    }
+    drop(state);
+    submit(sim, stream, CopyWork::linear(device(source), device(target), bytes))
+}
+
+/// The address that a memory type chooses.
+fn address(kind: CUmemorytype, host: usize, device: CUdeviceptr) -> Result<u64, CUresult> {
+    match kind {
+        CU_MEMORYTYPE_HOST => Ok(host as u64),
+        CU_MEMORYTYPE_DEVICE | CU_MEMORYTYPE_UNIFIED => Ok(device),
+        CU_MEMORYTYPE_ARRAY => Err(CUDA_ERROR_NOT_SUPPORTED),
+        _ => Err(CUDA_ERROR_INVALID_VALUE),
+    }
+}
+
+pub(crate) fn cuMemcpy2DAsync_v2(
+    sim: &Sim,
+    params: Ptr<CUDA_MEMCPY2D_v2>,
+    stream: Ptr<CUstream_st>,
+) -> Answer {
+    let p = params.read()?;
+    let source = Place {
+        kind: p.srcMemoryType,
+        address: address(p.srcMemoryType, p.srcHost.expose_provenance(), p.srcDevice)?,
+        x: p.srcXInBytes,
+        y: p.srcY,
+        z: 0,
+        pitch: p.srcPitch,
+        rows: 0,
+    };
+    let target = Place {
+        kind: p.dstMemoryType,
+        address: address(p.dstMemoryType, p.dstHost.expose_provenance(), p.dstDevice)?,
+        x: p.dstXInBytes,
+        y: p.dstY,
+        z: 0,
+        pitch: p.dstPitch,
+        rows: 0,
+    };
+    let copy = CopyWork {
+        source,
+        target,
+        width: p.WidthInBytes,
+        height: p.Height,
+        depth: 1,
+        staged: None,
+    };
+    submit(sim, stream, copy)
+}
+
+pub(crate) fn cuMemcpy3DAsync_v2(
+    sim: &Sim,
+    params: Ptr<CUDA_MEMCPY3D_v2>,
+    stream: Ptr<CUstream_st>,
+) -> Answer {
+    submit(sim, stream, from_3d(&params.read()?)?)
+}
+
+/// The copy that the parameters of a three-dimensional copy or of a copy node describe.
+pub(crate) fn from_3d(p: &CUDA_MEMCPY3D_v2) -> Result<CopyWork, CUresult> {
+    let source = Place {
+        kind: p.srcMemoryType,
+        address: address(p.srcMemoryType, p.srcHost.expose_provenance(), p.srcDevice)?,
+        x: p.srcXInBytes,
+        y: p.srcY,
+        z: p.srcZ,
+        pitch: p.srcPitch,
+        rows: p.srcHeight,
+    };
+    let target = Place {
+        kind: p.dstMemoryType,
+        address: address(p.dstMemoryType, p.dstHost.expose_provenance(), p.dstDevice)?,
+        x: p.dstXInBytes,
+        y: p.dstY,
+        z: p.dstZ,
+        pitch: p.dstPitch,
+        rows: p.dstHeight,
+    };
+    let (width, height, depth) = (p.WidthInBytes, p.Height, p.Depth);
+    Ok(CopyWork { source, target, width, height, depth, staged: None })
+}

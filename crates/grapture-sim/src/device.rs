@@ -1,0 +1,108 @@
+//! Devices: what they are and what they can do.
+
+use grapture_sys::CUdevice_attribute;
+
+use crate::context::Context;
+use crate::handle::{Id, Registry};
+use crate::memory::Pool;
+
+/// A device.
+#[derive(Debug)]
+pub(crate) struct Device {
+    /// Its ordinal, which is also its handle.
+    pub(crate) ordinal: usize,
+    /// Its memory in bytes.
+    pub(crate) memory_bytes: usize,
+    /// Its primary context, while that is active.
+    pub(crate) primary: Option<Id<Context>>,
+    /// How often the primary context is retained.
+    pub(crate) retains: usize,
+    /// The flags of the primary context.
+    pub(crate) primary_flags: u32,
+    /// Its own pool.
+    pub(crate) default_pool: Id<Pool>,
+    /// The pool of `cuMemAllocAsync`.
+    pub(crate) current_pool: Id<Pool>,
+}
+
+/// The name of every device.
+pub(crate) const NAME: &str = "Grapture Simulated Device";
+/// Streaming multiprocessors.
+pub(crate) const MULTIPROCESSORS: usize = 132;
+/// The most threads of a block.
+pub(crate) const MAX_BLOCK_THREADS: usize = 1024;
+/// The most threads of a block in each direction.
+pub(crate) const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
+/// The most blocks in each direction.
+pub(crate) const MAX_GRID: [u32; 3] = [2_147_483_647, 65_535, 65_535];
+/// The most threads on a multiprocessor.
+pub(crate) const MAX_SM_THREADS: usize = 2048;
+/// The most blocks on a multiprocessor.
+pub(crate) const MAX_SM_BLOCKS: usize = 32;
+/// Registers of a multiprocessor.
+pub(crate) const SM_REGISTERS: usize = 65_536;
+/// Shared memory of a multiprocessor.
+pub(crate) const SM_SHARED: usize = 233_472;
+/// Shared memory of a block without asking for more.
+pub(crate) const BLOCK_SHARED: usize = 49_152;
+/// Shared memory of a block at most.
+pub(crate) const BLOCK_SHARED_OPTIN: usize = 232_448;
+/// Shared memory of a block that the driver keeps for itself.
+pub(crate) const BLOCK_SHARED_RESERVED: usize = 1024;
+/// The compute capability, 10 × major + minor.
+pub(crate) const CAPABILITY: u32 = 90;
+
+/// The number of the attribute that tells the PCI device.
+const PCI_DEVICE_ID: u32 = 34;
+/// The attributes by number, from 1 on, as an H200 answers them.
+const ATTRIBUTES: &[i32] = &[
+    1024, 1024, 1024, 64, 2147483647, 65535, 65535, 49152, 65536, 32, 2147483647, 65536, 1980000,
+    512, 1, 132, 0, 0, 1, 0, 131072, 131072, 65536, 16384, 16384, 16384, 32768, 32768, 2048, 512,
+    1, 1, 0, 6, 0, 3201000, 6016, 62914560, 2048, 3, 1, 32768, 2048, 1, 32768, 32768, 8192, 8192,
+    32768, 0, 32, 32768, 32768, 2046, 32768, 131072, 65536, 16384, 16384, 16384, 32768, 2048,
+    32768, 32768, 2048, 32768, 32768, 2046, 268435456, 131072, 65000, 2097120, 32768, 32768, 9, 0,
+    32768, 1, 1, 1, 233472, 65536, 1, 0, 0, 0, 2, 0, 1, 1, 1, 0, 0, 0, 1, 1, 232448, 0, 1, 0, 0, 1,
+    1, 0, 0, 32, 1, 39321600, 134217728, 1, 1024, 1, 1, 1, 1, 1, 1, 100, 9, 1, 1, 1, 1, 1, 1, 4, 1,
+    1, 1, 0, -1, 0, 0, 0, 0, 0, 0, 0, 590680286, 415174878, 1, 1, 0, 1, 1, 0, 0,
+];
+
+impl Device {
+    /// A device with its pool.
+    pub(crate) fn new(ordinal: usize, memory_bytes: usize, pools: &mut Registry<Pool>) -> Device {
+        let pool = pools.insert(Pool::default_of(ordinal));
+        Device {
+            ordinal,
+            memory_bytes,
+            primary: None,
+            retains: 0,
+            primary_flags: 0,
+            default_pool: pool,
+            current_pool: pool,
+        }
+    }
+
+    /// An attribute; nothing if there is none of the number.
+    pub(crate) fn attribute(&self, attribute: CUdevice_attribute) -> Option<i32> {
+        if attribute.0 == PCI_DEVICE_ID {
+            return Some(self.pci_device());
+        }
+        let index = usize::try_from(attribute.0).ok()?.checked_sub(1)?;
+        ATTRIBUTES.get(index).copied()
+    }
+
+    fn pci_device(&self) -> i32 {
+        6 + self.ordinal as i32
+    }
+
+    /// Its place on the bus.
+    pub(crate) fn pci_bus_id(&self) -> String {
+        format!("0000:00:{:02X}.0", self.pci_device())
+    }
+
+    /// Its unique number.
+    pub(crate) fn uuid(&self) -> [u8; 16] {
+        let mut uuid = *b"grapture-sim-000";
+        uuid[15] = b'0'.wrapping_add(self.ordinal as u8);
+        uuid
+    }
+}

@@ -1,0 +1,221 @@
+//! [`Engine`]: one graph of tasks that runs everything, from a stream's copies to the nodes of a
+//! graph launch.
+//!
+//! A task runs once the tasks that it depends on are done. Streams are pointers to their last task
+//! ([`crate::stream`]); an event is a pointer to a task. Among the tasks that could run, a seeded
+//! choice is made. Locks are taken in the order state, then engine; work runs under neither.
+
+mod worker;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::config::SimConfig;
+use crate::context::ContextCore;
+use crate::sim::{Sim, lock};
+use crate::work::Work;
+
+/// How long the last handle of a simulation waits for work that is still running.
+const CLOSE_LIMIT: Duration = Duration::from_secs(10);
+
+/// A task, for as long as anyone asks. Numbers rise in the order of submission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct TaskId(u64);
+
+struct Task {
+    context: Arc<ContextCore>,
+    /// Taken while the task runs.
+    work: Option<Work>,
+    waits_for: usize,
+    dependents: Vec<TaskId>,
+}
+
+#[derive(Default)]
+struct Dag {
+    last: u64,
+    tasks: HashMap<TaskId, Task>,
+    ready: Vec<TaskId>,
+    /// The tasks of each context that are not done.
+    pending: HashMap<u64, BTreeSet<TaskId>>,
+    choice: u64,
+    /// Threads, how many of them wait for work, and how many sit in something that may block.
+    threads: Vec<JoinHandle<()>>,
+    alive: usize,
+    idle: usize,
+    held_up: usize,
+    finished: u64,
+    paused: bool,
+    closing: bool,
+}
+
+/// The scheduler of a simulation and its threads.
+pub(crate) struct Engine {
+    dag: Mutex<Dag>,
+    /// Signalled when a task becomes ready, and at the end.
+    work: Condvar,
+    /// Signalled when a task is done.
+    done: Condvar,
+    limit: usize,
+    sim: OnceLock<Weak<Sim>>,
+}
+
+impl Engine {
+    /// An engine without threads: they start with the first task.
+    pub(crate) fn new(config: &SimConfig) -> Engine {
+        Engine {
+            dag: Mutex::new(Dag { choice: config.scheduler_seed(), ..Dag::default() }),
+            work: Condvar::new(),
+            done: Condvar::new(),
+            limit: config.worker_count(),
+            sim: OnceLock::new(),
+        }
+    }
+
+    /// Tells the engine the simulation that its work runs in.
+    pub(crate) fn attach(&self, sim: &Arc<Sim>) {
+        // A second call would name the same simulation.
+        let _ = self.sim.set(Arc::downgrade(sim));
+    }
+
+    /// Adds a task that runs in a context once `deps` are done. Tasks of a context whose fault is
+    /// set do nothing, but still end.
+    pub(crate) fn submit(
+        &self,
+        deps: impl IntoIterator<Item = TaskId>,
+        context: &Arc<ContextCore>,
+        work: Work,
+    ) -> TaskId {
+        let mut dag = lock(&self.dag);
+        dag.last += 1;
+        let id = TaskId(dag.last);
+        let task =
+            Task { context: context.clone(), work: Some(work), waits_for: 0, dependents: vec![] };
+        dag.tasks.insert(id, task);
+        dag.pending.entry(context.key).or_default().insert(id);
+        self.hang(&mut dag, id, deps);
+        id
+    }
+
+    /// Makes a task wait for others, or ready if there are none.
+    fn hang(&self, dag: &mut Dag, id: TaskId, deps: impl IntoIterator<Item = TaskId>) {
+        let mut waits_for = 0;
+        for dep in deps {
+            if dep != id
+                && let Some(task) = dag.tasks.get_mut(&dep)
+            {
+                task.dependents.push(id);
+                waits_for += 1;
+            }
+        }
+        if let Some(task) = dag.tasks.get_mut(&id) {
+            task.waits_for = waits_for;
+        }
+        if waits_for == 0 {
+            dag.ready.push(id);
+            self.offer(dag);
+        }
+    }
+
+    /// Sees to it that some thread takes what is ready.
+    fn offer(&self, dag: &mut Dag) {
+        if dag.paused {
+            return;
+        }
+        if dag.idle > 0 {
+            self.work.notify_one();
+        }
+        if dag.ready.len() > dag.idle && dag.alive - dag.held_up < self.limit {
+            self.grow(dag);
+        }
+    }
+
+    /// Whether the task is done.
+    pub(crate) fn is_done(&self, id: TaskId) -> bool {
+        !lock(&self.dag).tasks.contains_key(&id)
+    }
+
+    /// Waits until a task is done. Not to be called with the state locked.
+    pub(crate) fn wait(&self, id: TaskId) {
+        self.wait_until(|dag| !dag.tasks.contains_key(&id));
+    }
+
+    /// Waits for everything that was submitted in a context so far.
+    pub(crate) fn wait_context(&self, key: u64) {
+        let last = TaskId(lock(&self.dag).last);
+        self.wait_until(|dag| {
+            let oldest = dag.pending.get(&key).and_then(BTreeSet::first);
+            oldest.is_none_or(|oldest| *oldest > last)
+        });
+    }
+
+    /// Whether a context has nothing left to do.
+    pub(crate) fn is_idle(&self, key: u64) -> bool {
+        !lock(&self.dag).pending.contains_key(&key)
+    }
+
+    /// How many tasks are not done.
+    pub(crate) fn pending(&self) -> usize {
+        lock(&self.dag).tasks.len()
+    }
+
+    fn wait_until(&self, mut reached: impl FnMut(&Dag) -> bool) {
+        let mut dag = lock(&self.dag);
+        while !reached(&dag) && !dag.closing {
+            dag = wait(&self.done, dag);
+        }
+    }
+
+    /// Holds all tasks back that have not started, or lets them go.
+    pub(crate) fn set_paused(&self, paused: bool) {
+        lock(&self.dag).paused = paused;
+        self.work.notify_all();
+        let mut dag = lock(&self.dag);
+        self.offer(&mut dag);
+    }
+
+    /// Whether the simulation is ending, so that endless work is to give up.
+    pub(crate) fn is_closing(&self) -> bool {
+        lock(&self.dag).closing
+    }
+
+    /// Lets work in flight finish, within limits, and ends the threads.
+    pub(crate) fn close(&self) {
+        self.set_paused(false);
+        let limit = Instant::now() + CLOSE_LIMIT;
+        let mut dag = lock(&self.dag);
+        while !dag.tasks.is_empty() && Instant::now() < limit {
+            dag = wait_at_most(&self.done, dag, Duration::from_millis(50));
+        }
+        dag.closing = true;
+        dag.ready.clear();
+        self.work.notify_all();
+        self.done.notify_all();
+        while dag.alive > 0 && Instant::now() < limit + CLOSE_LIMIT {
+            dag = wait_at_most(&self.done, dag, Duration::from_millis(50));
+        }
+        // A thread that is stuck in a host function keeps what it needs; it is left behind.
+        let threads = if dag.alive == 0 { std::mem::take(&mut dag.threads) } else { Vec::new() };
+        let abandoned = std::mem::take(&mut dag.tasks);
+        drop(dag);
+        drop(abandoned);
+        for thread in threads {
+            // A worker that panicked has said so already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Waits on a condition; a panic elsewhere does not poison the engine.
+fn wait<'a>(condition: &Condvar, guard: MutexGuard<'a, Dag>) -> MutexGuard<'a, Dag> {
+    condition.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn wait_at_most<'a>(
+    condition: &Condvar,
+    guard: MutexGuard<'a, Dag>,
+    limit: Duration,
+) -> MutexGuard<'a, Dag> {
+    condition.wait_timeout(guard, limit).unwrap_or_else(std::sync::PoisonError::into_inner).0
+}

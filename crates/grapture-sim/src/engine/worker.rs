@@ -1,0 +1,172 @@
+//! The threads of the engine: take a ready task, run it, release what waited for it.
+
+use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
+
+use super::{Dag, Engine, TaskId, wait, wait_at_most};
+use crate::context::ContextCore;
+use crate::sim::{Sim, lock};
+use crate::work::{Next, Work};
+
+/// After this long without progress, threads that all are busy count as held up.
+const STALL: Duration = Duration::from_millis(20);
+/// More threads than this are never started.
+const MOST_THREADS: usize = 512;
+
+impl Engine {
+    /// Starts one more thread.
+    pub(super) fn grow(&self, dag: &mut Dag) {
+        let Some(sim) = self.sim.get().and_then(std::sync::Weak::upgrade) else { return };
+        if dag.closing || dag.alive >= MOST_THREADS {
+            return;
+        }
+        if dag.threads.is_empty() {
+            let watched = sim.clone();
+            let watch = move || watched.engine.watch();
+            if let Ok(thread) = std::thread::Builder::new().name("sim-watch".into()).spawn(watch) {
+                dag.alive += 1;
+                dag.held_up += 1;
+                dag.threads.push(thread);
+            }
+        }
+        let name = format!("sim-worker-{}", dag.threads.len());
+        let run = move || sim.engine.serve(&sim);
+        if let Ok(thread) = std::thread::Builder::new().name(name).spawn(run) {
+            dag.alive += 1;
+            dag.threads.push(thread);
+        }
+    }
+
+    /// The life of a worker.
+    fn serve(&self, sim: &Arc<Sim>) {
+        let mut dag = lock(&self.dag);
+        while !dag.closing {
+            if dag.alive - dag.held_up > self.limit.max(1) + 1 && dag.ready.is_empty() {
+                break;
+            }
+            match dag.choose() {
+                Some(id) => dag = self.execute(sim, dag, id),
+                None => {
+                    dag.idle += 1;
+                    dag = wait(&self.work, dag);
+                    dag.idle -= 1;
+                }
+            }
+        }
+        dag.alive -= 1;
+        drop(dag);
+        self.done.notify_all();
+    }
+
+    /// Runs a task with the engine unlocked.
+    fn execute<'a>(
+        &'a self,
+        sim: &Arc<Sim>,
+        mut dag: MutexGuard<'a, Dag>,
+        id: TaskId,
+    ) -> MutexGuard<'a, Dag> {
+        let Some(task) = dag.tasks.get_mut(&id) else { return dag };
+        let context = task.context.clone();
+        let Some(work) = task.work.take() else { return dag };
+        let blocks = work.may_block();
+        if blocks {
+            dag.held_up += 1;
+            self.offer(&mut dag);
+        }
+        drop(dag);
+        let next = run(sim, &context, &work);
+        let work = match &next {
+            Next::Again(_) => Some(work),
+            Next::Done | Next::After(_) => {
+                drop(work);
+                None
+            }
+        };
+        dag = lock(&self.dag);
+        if blocks {
+            dag.held_up -= 1;
+        }
+        dag.finished += 1;
+        match next {
+            Next::Done => self.finish(&mut dag, id),
+            Next::After(deps) | Next::Again(deps) => {
+                if let Some(task) = dag.tasks.get_mut(&id) {
+                    // Without work left, the task only waits: it then ends as nothing.
+                    task.work = Some(work.unwrap_or(Work::Empty));
+                }
+                self.hang(&mut dag, id, deps);
+            }
+        }
+        dag
+    }
+
+    /// Takes a task out and readies what waited for it alone.
+    fn finish(&self, dag: &mut Dag, id: TaskId) {
+        let Some(task) = dag.tasks.remove(&id) else { return };
+        if let Some(pending) = dag.pending.get_mut(&task.context.key) {
+            pending.remove(&id);
+            if pending.is_empty() {
+                dag.pending.remove(&task.context.key);
+            }
+        }
+        for dependent in task.dependents {
+            if let Some(waiting) = dag.tasks.get_mut(&dependent) {
+                waiting.waits_for -= 1;
+                if waiting.waits_for == 0 {
+                    dag.ready.push(dependent);
+                    self.offer(dag);
+                }
+            }
+        }
+        self.done.notify_all();
+    }
+
+    /// Starts a thread whenever tasks are ready and nothing has moved for a while: some kernel
+    /// polls for what only another task can bring.
+    fn watch(&self) {
+        let mut dag = lock(&self.dag);
+        while !dag.closing {
+            let before = dag.finished;
+            dag = wait_at_most(&self.done, dag, STALL);
+            let stuck = !dag.ready.is_empty() && dag.idle == 0 && dag.finished == before;
+            if stuck && !dag.paused {
+                self.grow(&mut dag);
+            }
+        }
+        dag.alive -= 1;
+        drop(dag);
+        self.done.notify_all();
+    }
+}
+
+impl Dag {
+    /// One of the ready tasks, by the seed.
+    fn choose(&mut self) -> Option<TaskId> {
+        if self.ready.is_empty() || self.paused {
+            return None;
+        }
+        // SplitMix64.
+        self.choice = self.choice.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.choice;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        let index = (mixed % self.ready.len() as u64) as usize;
+        Some(self.ready.swap_remove(index))
+    }
+}
+
+/// Runs work, unless its context is broken; breaks the context if the work fails.
+fn run(sim: &Arc<Sim>, context: &Arc<ContextCore>, work: &Work) -> Next {
+    if context.fault().is_some() && !work.runs_after_fault() {
+        return Next::Done;
+    }
+    match work.run(sim, context) {
+        Ok(next) => next,
+        Err(fault) => {
+            sim.note_fault(&fault);
+            context.break_with(fault);
+            Next::Done
+        }
+    }
+}

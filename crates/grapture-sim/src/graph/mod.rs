@@ -1,0 +1,28 @@
+//! Graphs: their definitions, what is instantiated from them, and how that runs.
+//!
+//! [`definition`] is the pure part: nodes, edges, order. [`store`] gives them handles and embeds
+//! and copies graphs. [`executable`] is the snapshot that [`launch`] turns into tasks of the
+//! engine, and that [`update`] changes.
+
+mod definition;
+mod dot;
+mod edge;
+mod exec;
+mod executable;
+mod launch;
+mod memory;
+mod params;
+mod store;
+mod update;
+mod user_object;
+mod work;
+
+pub(crate) use definition::{FullEdge, GraphDef, LocalId, Node};
+pub(crate) use edge::{Edge, EdgeData};
+pub(crate) use exec::InstantiateFlags;
+pub(crate) use executable::{ExecGraph, InstantiateError};
+pub(crate) use params::{KernelNode, NodeParams, Placed};
+pub(crate) use store::{ExecId, Graph, GraphId, Graphs, NodeRef, Removed};
+pub(crate) use update::UpdateError;
+pub(crate) use user_object::UserObject;
+pub(crate) use work::GraphWork;

@@ -1,0 +1,115 @@
+//! [`Work`]: what a task does. Streams submit it, graph nodes hold it.
+
+mod copy;
+mod fill;
+mod host;
+mod kernel;
+mod memop;
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+pub(crate) use copy::{CopyWork, Place};
+pub(crate) use fill::FillWork;
+pub(crate) use host::{CallbackWork, HostWork, in_host_function};
+pub(crate) use kernel::{KernelWork, LaunchAttributes};
+pub(crate) use memop::MemOp;
+
+use crate::context::ContextCore;
+use crate::engine::TaskId;
+use crate::event::Stamp;
+use crate::fault::Fault;
+use crate::sim::Sim;
+
+/// What comes after a run of some work.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// The task is done.
+    Done,
+    /// The task is done when these are.
+    After(Vec<TaskId>),
+    /// The same work runs once more when these are done.
+    Again(Vec<TaskId>),
+}
+
+/// An operation, ready to run: its arguments were checked.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    /// Nothing: a join of dependencies.
+    Empty,
+    /// A kernel launch.
+    Kernel(KernelWork),
+    /// A copy of up to three dimensions between any two places.
+    Copy(CopyWork),
+    /// A fill of one or two dimensions.
+    Fill(FillWork),
+    /// A host function.
+    Host(HostWork),
+    /// A stream callback.
+    Callback(CallbackWork),
+    /// Waits and writes of memory words, in order.
+    MemOps(Arc<[MemOp]>),
+    /// Notes when it ran, for an event.
+    Record(Arc<Stamp>),
+    /// The stream-ordered end of an allocation, by its address.
+    Free(u64),
+    /// Nothing, but keeps something alive until it is done.
+    Hold(Keep),
+    /// What a graph needs beyond the rest.
+    Graph(crate::graph::GraphWork),
+}
+
+/// Something that [`Work::Hold`] keeps.
+#[derive(Clone)]
+pub(crate) struct Keep(
+    #[allow(dead_code, reason = "kept for its drop")] Arc<dyn Any + Send + Sync>,
+);
+
+impl Keep {
+    /// Keeps a value.
+    pub(crate) fn new(value: Arc<dyn Any + Send + Sync>) -> Keep {
+        Keep(value)
+    }
+}
+
+impl fmt::Debug for Keep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Keep")
+    }
+}
+
+impl Work {
+    /// Does it. No lock is held.
+    pub(crate) fn run(&self, sim: &Arc<Sim>, context: &Arc<ContextCore>) -> Result<Next, Fault> {
+        match self {
+            Work::Empty | Work::Hold(_) => Ok(Next::Done),
+            Work::Kernel(kernel) => kernel.run(sim).map(|()| Next::Done),
+            Work::Copy(copy) => copy.run(sim).map(|()| Next::Done),
+            Work::Fill(fill) => fill.run(sim).map(|()| Next::Done),
+            Work::Host(host) => host.run().map(|()| Next::Done),
+            Work::Callback(callback) => callback.run(context).map(|()| Next::Done),
+            Work::MemOps(ops) => memop::run(ops, sim).map(|()| Next::Done),
+            Work::Record(stamp) => {
+                stamp.set_now();
+                Ok(Next::Done)
+            }
+            Work::Free(address) => {
+                sim.memory.free(*address);
+                Ok(Next::Done)
+            }
+            Work::Graph(graph) => graph.run(sim, context),
+        }
+    }
+
+    /// Whether it may wait for something that other tasks or the program do, so that it must not
+    /// count as a thread at work.
+    pub(crate) fn may_block(&self) -> bool {
+        matches!(self, Work::Host(_) | Work::Callback(_) | Work::MemOps(_))
+    }
+
+    /// Whether it is done even in a broken context: it only tidies up, or tells of the breaking.
+    pub(crate) fn runs_after_fault(&self) -> bool {
+        matches!(self, Work::Empty | Work::Hold(_) | Work::Free(_) | Work::Callback(_))
+    }
+}

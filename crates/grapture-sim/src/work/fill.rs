@@ -1,0 +1,54 @@
+//! Fills of device memory.
+
+use std::sync::Arc;
+
+use grapture_sys::CUDA_ERROR_ILLEGAL_ADDRESS;
+
+use crate::fault::Fault;
+use crate::sim::Sim;
+
+/// A fill of `height` rows of `width` elements, `pitch` bytes apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FillWork {
+    /// The first byte.
+    pub(crate) address: u64,
+    /// The bytes from row to row; without meaning for one row.
+    pub(crate) pitch: usize,
+    /// The value, in its low bits.
+    pub(crate) value: u32,
+    /// The bytes of an element: 1, 2 or 4.
+    pub(crate) element: usize,
+    /// The elements of a row.
+    pub(crate) width: usize,
+    /// The rows.
+    pub(crate) height: usize,
+}
+
+impl FillWork {
+    /// The bytes from the first to the last one written; nothing on overflow.
+    pub(crate) fn extent(&self) -> Option<usize> {
+        let row = self.width.checked_mul(self.element)?;
+        let before = self.pitch.checked_mul(self.height.saturating_sub(1))?;
+        before.checked_add(row)
+    }
+
+    /// Writes it.
+    pub(crate) fn run(&self, sim: &Arc<Sim>) -> Result<(), Fault> {
+        let row = self.pattern();
+        for y in 0..self.height {
+            let at = self.address.wrapping_add((y * self.pitch) as u64);
+            sim.memory.write(at, &row).map_err(|reason| {
+                Fault::new(CUDA_ERROR_ILLEGAL_ADDRESS, format!("a fill: {reason}"))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The bytes of a row.
+    fn pattern(&self) -> Vec<u8> {
+        let bytes = self.value.to_ne_bytes();
+        // INVARIANT: the API functions make elements of 1, 2 or 4 bytes only.
+        let element = &bytes[..self.element.min(4)];
+        element.repeat(self.width)
+    }
+}
