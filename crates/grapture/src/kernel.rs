@@ -266,6 +266,11 @@ impl KernelInner {
     }
 
     #[inline]
+    pub(crate) fn context(&self) -> &Context {
+        self.module.context()
+    }
+
+    #[inline]
     pub(crate) fn parameters(&self) -> Option<&[usize]> {
         self.parameters.as_deref()
     }

@@ -31,8 +31,7 @@ const INLINE: usize = 12;
 /// The arguments say what the kernel may touch: that is kept alive if the launch is captured.
 #[must_use = "nothing is launched before `launch`"]
 pub struct LaunchBuilder<'a> {
-    kernel: &'a KernelInner,
-    shared: &'a Arc<KernelInner>,
+    kernel: &'a Arc<KernelInner>,
     grid: Dim3,
     block: Dim3,
     shared_bytes: usize,
@@ -63,7 +62,6 @@ impl<'a> LaunchBuilder<'a> {
     pub(crate) fn new(kernel: &'a Kernel, grid: Dim3, block: Dim3) -> LaunchBuilder<'a> {
         LaunchBuilder {
             kernel: kernel.inner(),
-            shared: kernel.inner(),
             grid,
             block,
             shared_bytes: 0,
@@ -188,7 +186,7 @@ impl<'a> LaunchBuilder<'a> {
         stream.submit(
             Operation::new(OperationKind::Kernel),
             |owners| {
-                owners.retain(self.shared);
+                owners.retain(self.kernel);
                 for owner in &self.owners {
                     owners.retain(owner);
                 }
@@ -266,7 +264,7 @@ impl<'a> LaunchBuilder<'a> {
     #[inline]
     fn check(&self, stream: &Stream) -> CudaResult<()> {
         let context = stream.context();
-        stream.require_context(self.shared_context(), "kernel")?;
+        stream.require_context(self.kernel.context(), "kernel")?;
         for owner in &self.owners {
             if !owner.context().same(context) {
                 return Err(other_context("kernel.arg"));
@@ -281,11 +279,6 @@ impl<'a> LaunchBuilder<'a> {
             self.check_attributes(stream)?;
         }
         Ok(())
-    }
-
-    #[inline]
-    fn shared_context(&self) -> &crate::context::Context {
-        self.kernel.module().context()
     }
 
     #[inline]

@@ -56,9 +56,12 @@ pub use graph::{
     Edge, EdgeData, EdgePort, Graph, GraphExec, InstantiateError, InstantiateFlags,
     InstantiateOptions, InstantiateResult, Node, NodeId, NodeKind,
 };
+pub use kernel::{BlockSize, Kernel, KernelAttributes};
+pub use launch::LaunchBuilder;
 pub use memory::{
     DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceView, DeviceViewMut, Region2d,
 };
+pub use module::{JitError, JitOptions, Module};
 pub use operation::OperationKind;
 pub use pinned::{PinnedBuffer, PinnedRead, PinnedWrite};
 pub use recorder::StreamCapture;

@@ -10,6 +10,7 @@ use grapture_sys::{
 
 use crate::driver::Driver;
 use crate::error::{CudaResult, check};
+use crate::kernel::KernelInner;
 use crate::pinned::PinnedInner;
 use crate::reclaim::ReclaimHandle;
 
@@ -70,8 +71,9 @@ impl Owners {
         std::mem::take(&mut self.pinned)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.list.is_empty()
+    /// The kernels among the owners.
+    pub(crate) fn kernels(&self) -> Vec<Arc<KernelInner>> {
+        self.list.iter().filter_map(|owner| owner.clone().downcast().ok()).collect()
     }
 
     pub(crate) fn into_list(self) -> Vec<Owner> {

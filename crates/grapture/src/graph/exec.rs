@@ -30,6 +30,8 @@ pub struct GraphExec {
     flags: InstantiateFlags,
     pinned: Box<[PinnedUse]>,
     held: Option<Held>,
+    /// The graph that it was made of, where nobody else has it.
+    source: Option<Graph>,
     // Not `Sync`, see above (O8).
     _not_sync: PhantomData<Cell<()>>,
 }
@@ -68,13 +70,25 @@ impl GraphExec {
             flags,
             pinned: graph.pinned.clone().into_boxed_slice(),
             held,
+            source: None,
             _not_sync: PhantomData,
         }
+    }
+
+    pub(super) fn with_source(mut self, graph: Graph) -> GraphExec {
+        self.source = Some(graph);
+        self
     }
 
     /// The context.
     pub fn context(&self) -> &Context {
         &self.context
+    }
+
+    /// The graph that it was made of, if it came from
+    /// [`StreamGraphCapture::end`](crate::StreamGraphCapture::end), which keeps it here.
+    pub fn graph(&self) -> Option<&Graph> {
+        self.source.as_ref()
     }
 
     /// The raw handle. It stays valid as long as the executable graph lives.

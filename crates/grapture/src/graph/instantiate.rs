@@ -76,7 +76,7 @@ impl Graph {
         Ok(GraphExec::of(self, raw, node_count, options.flags))
     }
 
-    pub(super) fn into_exec(self) -> CudaResult<GraphExec> {
+    pub(crate) fn into_exec(self) -> CudaResult<GraphExec> {
         self.instantiate()
     }
 

@@ -3,6 +3,7 @@
 mod exec;
 mod instantiate;
 mod node;
+mod params;
 
 use std::cell::Cell;
 use std::ffi::CString;
@@ -10,6 +11,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::path::Path;
 use std::ptr;
+use std::sync::Arc;
 
 use grapture_sys::{
     CU_GRAPH_DEPENDENCY_TYPE_DEFAULT, CUDA_ERROR_INVALID_VALUE, CUgraph, CUgraphEdgeData,
@@ -19,6 +21,7 @@ use grapture_sys::{
 use crate::context::Context;
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
+use crate::kernel::KernelInner;
 use crate::retain::{self, Keep, Owners, PinnedUse};
 
 pub use exec::GraphExec;
@@ -36,6 +39,8 @@ pub struct Graph {
     pub(super) context: Context,
     pub(super) keep: Keep,
     pub(super) pinned: Vec<PinnedUse>,
+    /// The kernels of the nodes, where the driver cannot tell their names.
+    kernels: Vec<Arc<KernelInner>>,
     // Not `Sync`, see above (O8).
     _not_sync: PhantomData<Cell<()>>,
 }
@@ -57,12 +62,15 @@ impl Graph {
         mut owners: Owners,
     ) -> CudaResult<Graph> {
         let pinned = owners.take_pinned();
+        let named = context.driver().has(Function::cuFuncGetName);
+        let kernels = if named { Vec::new() } else { owners.kernels() };
         let mut graph = Graph {
             raw,
             key,
             context: context.clone(),
             keep: Keep::Driver,
             pinned,
+            kernels,
             _not_sync: PhantomData,
         };
         // SAFETY: the graph is live and ours alone (the caller's promise). If this fails, `graph`
