@@ -1,1 +1,6 @@
 //! grapture-sim
+
+/// Bytes that several threads may touch at once.
+pub mod memory {
+    pub mod bytes;
+}
