@@ -4,3 +4,4 @@
 pub mod memory {
     pub mod bytes;
 }
+pub mod ptx;
