@@ -43,6 +43,11 @@ impl<'a, T> Ptr<'a, T> {
         Ptr { raw: raw.cast_mut(), _call: PhantomData }
     }
 
+    /// The null pointer.
+    pub(crate) fn null() -> Ptr<'a, T> {
+        Ptr { raw: std::ptr::null_mut(), _call: PhantomData }
+    }
+
     /// Whether it is null.
     pub(crate) fn is_null(self) -> bool {
         self.raw.is_null()
