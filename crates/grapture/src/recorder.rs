@@ -124,7 +124,7 @@ impl StreamCapture {
             let problem = format!("{value:#x} does not fit into {element_bytes} bytes");
             return Err(refused("fill.value", problem));
         }
-        if bytes % element_bytes != 0 {
+        if !bytes.is_multiple_of(element_bytes) {
             let problem = format!("{bytes} is no multiple of the {element_bytes} of an element");
             return Err(refused("fill.bytes", problem));
         }

@@ -76,8 +76,10 @@ impl Graph {
         Ok(GraphExec::of(self, raw, node_count, options.flags))
     }
 
+    /// Makes the graph executable, and keeps it with the executable.
     pub(crate) fn into_exec(self) -> CudaResult<GraphExec> {
-        self.instantiate()
+        let exec = self.instantiate()?;
+        Ok(exec.with_source(self))
     }
 
     fn instantiate_raw(&self, options: &InstantiateOptions) -> CudaResult<CUgraphExec> {

@@ -21,7 +21,7 @@ impl Unit {
     /// The smallest unit whose repetition is `value`, for memory at `address`.
     fn of(value: &[u8], address: CUdeviceptr) -> CudaResult<Unit> {
         let repeats = |bytes: usize| {
-            value.len() % bytes == 0
+            value.len().is_multiple_of(bytes)
                 && value.chunks_exact(bytes).all(|unit| value.starts_with(unit))
         };
         let unit = match *value {
@@ -32,7 +32,8 @@ impl Unit {
         };
         let unit = unit.ok_or_else(|| no_unit(value))?;
         // What this library allocates is aligned for every element; foreign memory need not be.
-        if address % unit.bytes() as CUdeviceptr == 0 { Ok(unit) } else { Err(misaligned(unit)) }
+        let aligned = address.is_multiple_of(unit.bytes() as CUdeviceptr);
+        if aligned { Ok(unit) } else { Err(misaligned(unit)) }
     }
 
     const fn bytes(self) -> usize {

@@ -40,13 +40,6 @@ impl<'a> RawSlice<'a> {
     pub(crate) fn context(&self) -> &'a Context {
         self.owner.context()
     }
-
-    /// The number of elements of `T`, of which it has a whole number. Elements without bytes are
-    /// not counted by an address range; no operation has anything to do for them.
-    #[inline]
-    pub(crate) fn len<T>(&self) -> usize {
-        self.bytes.checked_div(size_of::<T>()).unwrap_or(0)
-    }
 }
 
 /// The bytes of `len` elements.
