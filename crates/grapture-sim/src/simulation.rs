@@ -19,15 +19,11 @@ pub struct Simulation {
 
 /// A simulated driver, without its controls.
 ///
-/// # Errors
-///
-/// `cuInit` fails: the configuration has no device.
-///
 /// # Panics
 ///
-/// As [`Simulation::new`].
-pub fn driver(config: SimConfig) -> Result<Driver, LoadError> {
-    Simulation::new(config).load()
+/// The configuration has no device: see [`Simulation::load`]. As [`Simulation::new`].
+pub fn driver(config: SimConfig) -> Driver {
+    Simulation::new(config).driver()
 }
 
 impl Simulation {
