@@ -101,6 +101,18 @@ pub(crate) fn cuMemsetD2D8Async(
     submit(sim, stream, FillWork { pitch, height, ..row(target, value.into(), 1, width) })
 }
 
+pub(crate) fn cuMemsetD2D16Async(
+    sim: &Sim,
+    target: CUdeviceptr,
+    pitch: usize,
+    value: u16,
+    width: usize,
+    height: usize,
+    stream: Ptr<CUstream_st>,
+) -> Answer {
+    submit(sim, stream, FillWork { pitch, height, ..row(target, value.into(), 2, width) })
+}
+
 pub(crate) fn cuMemsetD2D32Async(
     sim: &Sim,
     target: CUdeviceptr,

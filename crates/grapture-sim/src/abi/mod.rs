@@ -117,7 +117,7 @@ modelled! {
         cuMemcpyDtoHAsync_v2 cuMemcpyDtoDAsync_v2 cuMemcpyAsync cuMemcpyPeerAsync
         cuMemcpy2DAsync_v2 cuMemcpy3DAsync_v2;
     fill: cuMemsetD8_v2 cuMemsetD32_v2 cuMemsetD8Async cuMemsetD16Async cuMemsetD32Async
-        cuMemsetD2D8Async cuMemsetD2D32Async;
+        cuMemsetD2D8Async cuMemsetD2D16Async cuMemsetD2D32Async;
     pool: cuDeviceGetDefaultMemPool cuDeviceGetMemPool cuDeviceSetMemPool cuMemAllocAsync
         cuMemAllocFromPoolAsync cuMemFreeAsync cuMemPoolCreate cuMemPoolDestroy cuMemPoolTrimTo
         cuMemPoolSetAttribute cuMemPoolGetAttribute cuMemPoolSetAccess cuMemPoolGetAccess;

@@ -116,9 +116,10 @@ impl Drop for BufferInner {
                 // may still use it: the call waits for all of that (measured; NVIDIA lists it as
                 // an implicit synchronisation). A capture of this thread would bar the call, so
                 // the thread's mode is relaxed around it (O9).
-                let code = self.context.driver().relaxed(|functions| unsafe {
-                    (functions.cuMemFree_v2)(self.address)
-                });
+                let code = self
+                    .context
+                    .driver()
+                    .relaxed(|functions| unsafe { (functions.cuMemFree_v2)(self.address) });
                 report("cuMemFree", check(code));
             }
             Origin::Ordered(ordered) => ordered.release(self.address),

@@ -176,10 +176,7 @@ impl<T: Pod> DeviceBuffer<T> {
     /// # Errors
     ///
     /// As [`view`](DeviceBuffer::view).
-    pub fn view_mut(
-        &mut self,
-        range: impl RangeBounds<usize>,
-    ) -> CudaResult<DeviceViewMut<'_, T>> {
+    pub fn view_mut(&mut self, range: impl RangeBounds<usize>) -> CudaResult<DeviceViewMut<'_, T>> {
         let (start, len) = resolve(&range, self.len)?;
         Ok(self.as_view_mut().into_part(start, len))
     }
@@ -214,10 +211,7 @@ impl<T: Pod> DeviceSliceMut<T> for DeviceBuffer<T> {}
 
 /// Runs `work` on a new stream, and waits for it. The thread may have a capture open that bars
 /// making a stream and waiting for it (O9).
-fn on_a_stream(
-    context: &Context,
-    work: impl FnOnce(&Stream) -> CudaResult<()>,
-) -> CudaResult<()> {
+fn on_a_stream(context: &Context, work: impl FnOnce(&Stream) -> CudaResult<()>) -> CudaResult<()> {
     context.driver().relaxed(|_| {
         let stream = Stream::new(context)?;
         work(&stream)?;
@@ -227,9 +221,6 @@ fn on_a_stream(
 
 impl<T: Pod> fmt::Debug for DeviceBuffer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeviceBuffer")
-            .field("memory", &self.inner)
-            .field("len", &self.len)
-            .finish()
+        f.debug_struct("DeviceBuffer").field("memory", &self.inner).field("len", &self.len).finish()
     }
 }

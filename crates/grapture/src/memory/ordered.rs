@@ -54,9 +54,8 @@ impl Ordered {
             })?;
             if let Err(error) = allocated.record(home) {
                 // SAFETY: just allocated on this stream, and nothing uses it.
-                let freed = home.with(|functions, raw| unsafe {
-                    (functions.cuMemFreeAsync)(address, raw)
-                });
+                let freed =
+                    home.with(|functions, raw| unsafe { (functions.cuMemFreeAsync)(address, raw) });
                 report("cuMemFreeAsync", freed);
                 return Err(error);
             }
@@ -143,9 +142,8 @@ impl Release {
             // SAFETY: allocated by `cuMemAllocAsync`, and this is the last handle: no buffer has
             // it, and no graph that can run (O2). Work on the home stream comes before, and that
             // on other streams was just waited for there.
-            self.home.with(|functions, raw| unsafe {
-                (functions.cuMemFreeAsync)(self.address, raw)
-            })
+            self.home
+                .with(|functions, raw| unsafe { (functions.cuMemFreeAsync)(self.address, raw) })
         });
         match freed {
             Ok(Some(())) => None,
@@ -245,9 +243,10 @@ impl RawEvent {
 
     fn synchronize(&self) -> CudaResult<()> {
         // SAFETY: a live event.
-        let code = self.context.driver().relaxed(|functions| unsafe {
-            (functions.cuEventSynchronize)(self.raw)
-        });
+        let code = self
+            .context
+            .driver()
+            .relaxed(|functions| unsafe { (functions.cuEventSynchronize)(self.raw) });
         check(code)
     }
 }

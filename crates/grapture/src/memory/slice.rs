@@ -69,7 +69,11 @@ pub(crate) fn resolve(range: &impl RangeBounds<usize>, len: usize) -> CudaResult
         Bound::Excluded(end) => *end,
         Bound::Unbounded => len,
     };
-    if start <= end && end <= len { Ok((start, end - start)) } else { Err(outside(start, end, len)) }
+    if start <= end && end <= len {
+        Ok((start, end - start))
+    } else {
+        Err(outside(start, end, len))
+    }
 }
 
 #[cold]

@@ -99,10 +99,7 @@ impl<'a, T: Pod> DeviceViewMut<'a, T> {
     /// # Errors
     ///
     /// As [`view`](DeviceViewMut::view).
-    pub fn view_mut(
-        &mut self,
-        range: impl RangeBounds<usize>,
-    ) -> CudaResult<DeviceViewMut<'_, T>> {
+    pub fn view_mut(&mut self, range: impl RangeBounds<usize>) -> CudaResult<DeviceViewMut<'_, T>> {
         let (start, len) = resolve(&range, self.len)?;
         Ok(self.reborrow().into_part(start, len))
     }

@@ -333,9 +333,8 @@ impl Drop for PinnedInner {
         let raw = self.pointer.as_ptr().cast();
         // SAFETY: made by `cuMemHostAlloc`, and this is the last handle: no guard of the host
         // borrows it, no graph that can run holds it (O2), and eager work is done (above).
-        let code = self.context.driver().relaxed(|functions| unsafe {
-            (functions.cuMemFreeHost)(raw)
-        });
+        let code =
+            self.context.driver().relaxed(|functions| unsafe { (functions.cuMemFreeHost)(raw) });
         report("cuMemFreeHost", check(code));
     }
 }

@@ -21,8 +21,8 @@ pub use spec::{CopyDirection, OperationSpec};
 ///
 /// Two of them are equal if they are **up to the order of the nodes**: if the nodes of one can be
 /// paired with those of the other so that the operations and all dependencies agree. The answer is
-/// exact. It takes time about proportional to the size, unless many nodes that do the same are tied
-/// together in a symmetric way.
+/// exact. It takes little time for what programs make (10,000 nodes in a chain: milliseconds);
+/// only graphs of many nodes that nothing tells apart but the whole can take long.
 ///
 /// ```
 /// use grapture::{OperationSpec, Topology, TopologyEdge, TopologyNode};
