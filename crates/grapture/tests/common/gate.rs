@@ -49,7 +49,8 @@ impl Gate {
     pub fn wait_until_reached(&self) {
         let state = self.inner.state.lock().unwrap();
         let reached = |state: &mut State| state.reached == 0;
-        let (_state, waited) = self.inner.changed.wait_timeout_while(state, LIMIT, reached).unwrap();
+        let (_state, waited) =
+            self.inner.changed.wait_timeout_while(state, LIMIT, reached).unwrap();
         assert!(!waited.timed_out(), "no stream came to the gate");
     }
 }
