@@ -206,16 +206,18 @@ fn sim_a_failed_allocation_leaves_nothing() {
 fn sim_every_release_is_made_in_the_end() {
     let (sim, setup) = simulation(SimConfig::default());
     let (home, other) = (setup.stream(), setup.stream());
-    let before = sim.live();
-    let mut buffer = DeviceBuffer::<u32>::alloc_async(&home, LEN).unwrap();
-    buffer.fill(1, &other).unwrap();
-    buffer.fill(2, &Stream::legacy(&setup.context)).unwrap();
-    let graph = other.capture(CaptureMode::Global, |_| {
-        drop(buffer);
-        Ok(())
-    });
-    drop(graph);
-    setup.wait_until(|| sim.live().to_string() == before.to_string());
+    let before = sim.live().to_string();
+    for capturing in [&home, &other] {
+        let mut buffer = DeviceBuffer::<u32>::alloc_async(&home, LEN).unwrap();
+        buffer.fill(1, &other).unwrap();
+        buffer.fill(2, &Stream::legacy(&setup.context)).unwrap();
+        let graph = capturing.capture(CaptureMode::Global, |_| {
+            drop(buffer);
+            Ok(())
+        });
+        drop(graph);
+        setup.wait_until(|| sim.live().to_string() == before);
+    }
     setup.assert_usable(&home);
     setup.assert_usable(&other);
 }
