@@ -8,6 +8,7 @@
 mod worker;
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -19,6 +20,8 @@ use crate::work::Work;
 
 /// How long the last handle of a simulation waits for work that is still running.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
+/// How long it waits while nothing ends.
+const QUIET_LIMIT: Duration = Duration::from_secs(2);
 
 /// A task, for as long as anyone asks. Numbers rise in the order of submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -59,6 +62,8 @@ pub(crate) struct Engine {
     done: Condvar,
     limit: usize,
     sim: OnceLock<Weak<Sim>>,
+    /// Set when what still runs is to give up.
+    stop: AtomicBool,
 }
 
 impl Engine {
@@ -70,6 +75,7 @@ impl Engine {
             done: Condvar::new(),
             limit: config.worker_count(),
             sim: OnceLock::new(),
+            stop: AtomicBool::new(false),
         }
     }
 
@@ -177,7 +183,12 @@ impl Engine {
 
     /// Whether the simulation is ending, so that endless work is to give up.
     pub(crate) fn is_closing(&self) -> bool {
-        lock(&self.dag).closing
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// What [`is_closing`](Engine::is_closing) reads, for loops that look themselves.
+    pub(crate) fn stop_flag(&self) -> &AtomicBool {
+        &self.stop
     }
 
     /// Lets work in flight finish, within limits, and ends the threads.
@@ -185,10 +196,15 @@ impl Engine {
         self.set_paused(false);
         let limit = Instant::now() + CLOSE_LIMIT;
         let mut dag = lock(&self.dag);
-        while !dag.tasks.is_empty() && Instant::now() < limit {
+        let mut quiet = (dag.finished, Instant::now());
+        while !dag.tasks.is_empty() && Instant::now() < limit && quiet.1.elapsed() < QUIET_LIMIT {
             dag = wait_at_most(&self.done, dag, Duration::from_millis(50));
+            if dag.finished != quiet.0 {
+                quiet = (dag.finished, Instant::now());
+            }
         }
         dag.closing = true;
+        self.stop.store(true, Ordering::Relaxed);
         dag.ready.clear();
         self.work.notify_all();
         self.done.notify_all();

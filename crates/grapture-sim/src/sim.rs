@@ -192,7 +192,7 @@ impl State {
         let own = |kind| matches!(kind, StreamKind::Blocking | StreamKind::NonBlocking);
         live.streams += self.streams.iter().filter(|(_, stream)| own(stream.kind)).count();
         live.events += self.events.len();
-        live.modules += self.modules.iter().filter(|(_, m)| m.library.is_none()).count();
+        live.modules += self.modules.iter().filter(|(_, module)| !module.of_library).count();
         live.libraries += self.libraries.len();
         live.pools += self.pools.iter().filter(|(_, pool)| !pool.default).count();
         self.graphs.count(live);

@@ -23,10 +23,15 @@ pub(crate) mod copy;
 mod device;
 mod event;
 pub(crate) mod fill;
+mod function;
 pub(crate) mod host;
 mod init;
+mod launch;
+mod library;
 mod lookup;
 mod memory;
+mod module;
+mod occupancy;
 mod pointer;
 mod pool;
 mod stream;
@@ -116,6 +121,18 @@ modelled! {
     pool: cuDeviceGetDefaultMemPool cuDeviceGetMemPool cuDeviceSetMemPool cuMemAllocAsync
         cuMemAllocFromPoolAsync cuMemFreeAsync cuMemPoolCreate cuMemPoolDestroy cuMemPoolTrimTo
         cuMemPoolSetAttribute cuMemPoolGetAttribute cuMemPoolSetAccess cuMemPoolGetAccess;
+    module: cuModuleLoad cuModuleLoadData cuModuleLoadDataEx cuModuleUnload cuModuleGetFunction
+        cuModuleGetFunctionCount cuModuleEnumerateFunctions cuModuleGetGlobal_v2;
+    function: cuFuncGetAttribute cuFuncSetAttribute cuFuncGetModule cuFuncGetName
+        cuFuncGetParamInfo cuFuncIsLoaded cuFuncLoad;
+    library: cuLibraryLoadData cuLibraryUnload cuLibraryGetKernel cuLibraryGetKernelCount
+        cuLibraryEnumerateKernels cuLibraryGetModule cuLibraryGetGlobal cuKernelGetFunction
+        cuKernelGetName cuKernelGetAttribute cuKernelSetAttribute cuKernelGetParamInfo;
+    launch: cuLaunchKernel cuLaunchKernelEx cuLaunchCooperativeKernel;
+    occupancy: cuOccupancyMaxActiveBlocksPerMultiprocessor
+        cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags cuOccupancyMaxPotentialBlockSize
+        cuOccupancyMaxPotentialBlockSizeWithFlags cuOccupancyAvailableDynamicSMemPerBlock
+        cuOccupancyMaxPotentialClusterSize cuOccupancyMaxActiveClusters;
 }
 
 macro_rules! define {

@@ -43,7 +43,7 @@ impl<'a, T> Ptr<'a, T> {
         Ptr { raw: raw.cast_mut(), _call: PhantomData }
     }
 
-    /// No pointer.
+    /// The null pointer.
     pub(crate) fn null() -> Ptr<'a, T> {
         Ptr { raw: std::ptr::null_mut(), _call: PhantomData }
     }

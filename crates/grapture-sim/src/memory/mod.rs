@@ -4,7 +4,7 @@
 //! stale or foreign address is seen. Host memory has its own address on every device (unified
 //! addressing).
 
-mod bytes;
+pub mod bytes;
 mod pool;
 mod space;
 

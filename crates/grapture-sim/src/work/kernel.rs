@@ -2,12 +2,22 @@
 
 use std::sync::Arc;
 
-use grapture_sys::CUDA_ERROR_NOT_SUPPORTED;
+use grapture_sys::{
+    CUDA_ERROR_ASSERT, CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_ILLEGAL_INSTRUCTION,
+    CUDA_ERROR_INVALID_PC, CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_LAUNCH_TIMEOUT,
+    CUDA_ERROR_MISALIGNED_ADDRESS,
+};
 
+use crate::device;
 use crate::fault::Fault;
 use crate::handle::Id;
+use crate::memory::Memory;
 use crate::module::{Function, KernelCode};
+use crate::ptx::{self, FaultKind, GlobalMemory, Region};
 use crate::sim::Sim;
+
+/// A launch of fewer threads than this runs on the worker alone.
+const SMALL: u64 = 4096;
 
 /// The launch attributes that are modelled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +39,8 @@ pub(crate) struct KernelWork {
     pub(crate) function: Id<Function>,
     /// The code, which outlives the module.
     pub(crate) code: Arc<KernelCode>,
+    /// The addresses of the module's variables.
+    pub(crate) globals: Arc<[u64]>,
     /// Blocks.
     pub(crate) grid: [u32; 3],
     /// Threads of a block.
@@ -41,9 +53,60 @@ pub(crate) struct KernelWork {
     pub(crate) attributes: LaunchAttributes,
 }
 
+/// All that has an address, as a kernel sees it.
+struct Reach<'a>(&'a Memory);
+
+impl GlobalMemory for Reach<'_> {
+    fn find(&self, address: u64) -> Option<Region> {
+        let found = self.0.find(address)?;
+        Some(Region::whole(found.start, found.bytes.clone()))
+    }
+}
+
 impl KernelWork {
     /// Interprets it.
-    pub(crate) fn run(&self, _sim: &Arc<Sim>) -> Result<(), Fault> {
-        Err(Fault::new(CUDA_ERROR_NOT_SUPPORTED, "kernels are not interpreted yet"))
+    pub(crate) fn run(&self, sim: &Arc<Sim>) -> Result<(), Fault> {
+        let launch = ptx::Launch {
+            module: &self.code.module,
+            kernel: self.code.index,
+            grid: self.grid,
+            block: self.block,
+            dynamic_shared_bytes: self.shared_bytes as usize,
+            params: &self.params,
+            global_addresses: &self.globals,
+            options: ptx::Options {
+                stop: Some(sim.engine.stop_flag()),
+                cooperative: self.attributes.cooperative,
+                grid_id: 0,
+                multiprocessors: device::MULTIPROCESSORS as u32,
+            },
+        };
+        let threads = self.grid.iter().chain(&self.block).map(|n| u64::from(*n)).product::<u64>();
+        let workers = if threads < SMALL { 1 } else { sim.config.worker_count() };
+        match launch.run(&Reach(&sim.memory), workers) {
+            Ok(_) => Ok(()),
+            Err(fault) => translate(sim, &fault),
+        }
     }
+}
+
+/// What the driver says of a kernel's fault.
+fn translate(sim: &Sim, fault: &ptx::Fault) -> Result<(), Fault> {
+    let code = match fault.kind {
+        FaultKind::Stopped => return Ok(()),
+        FaultKind::IllegalAddress { address, len, .. } => {
+            let why = sim.memory.snapshot().lost(address, len);
+            return Err(Fault::new(CUDA_ERROR_ILLEGAL_ADDRESS, format!("{fault}: {why}")));
+        }
+        FaultKind::Misaligned { .. } => CUDA_ERROR_MISALIGNED_ADDRESS,
+        FaultKind::Assert => CUDA_ERROR_ASSERT,
+        // On a device it would hang until a watchdog ends it.
+        FaultKind::BarrierDeadlock => CUDA_ERROR_LAUNCH_TIMEOUT,
+        FaultKind::InvalidBarrier | FaultKind::IllegalInstruction => CUDA_ERROR_ILLEGAL_INSTRUCTION,
+        FaultKind::InvalidFunction { .. } => CUDA_ERROR_INVALID_PC,
+        FaultKind::Trap | FaultKind::StackOverflow | FaultKind::InvalidLaunch(_) => {
+            CUDA_ERROR_LAUNCH_FAILED
+        }
+    };
+    Err(Fault::new(code, fault.to_string()))
 }

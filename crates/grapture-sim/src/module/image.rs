@@ -1,0 +1,250 @@
+//! What a program passes as a module: PTX text, a fat binary, machine code.
+
+use core::ffi::{c_char, c_void};
+
+use grapture_sys::*;
+
+use crate::abi::Ptr;
+use crate::device;
+use crate::ptx::{self, CompileErrorKind};
+
+/// `\x7fELF`.
+const ELF: u32 = 0x464c_457f;
+/// The machine number of NVIDIA's machine code.
+const ELF_CUDA: u16 = 190;
+/// The start of a fat binary.
+const FATBIN: u32 = 0xba55_ed50;
+/// The start of the struct that points to a fat binary.
+const FATBIN_WRAPPER: u32 = 0x4662_43b1;
+/// The kind of a fat binary's entry that is PTX.
+const ENTRY_PTX: u16 = 1;
+/// The flags of an entry that is compressed, in one way or another.
+const ENTRY_COMPRESSED: u64 = 0x2000 | 0x8000;
+
+/// The newest PTX version that a driver version takes: (driver, PTX), from new to old.
+const PTX_VERSIONS: &[(i32, (u32, u32))] = &[
+    (13_000, (9, 0)),
+    (12_090, (8, 8)),
+    (12_080, (8, 7)),
+    (12_070, (8, 6)),
+    (12_050, (8, 5)),
+    (12_040, (8, 4)),
+    (12_030, (8, 3)),
+    (12_020, (8, 2)),
+    (12_010, (8, 1)),
+    (12_000, (8, 0)),
+    (11_080, (7, 8)),
+    (11_070, (7, 7)),
+    (11_060, (7, 6)),
+    (11_050, (7, 5)),
+    (11_040, (7, 4)),
+    (11_030, (7, 3)),
+    (11_020, (7, 2)),
+    (11_010, (7, 1)),
+    (11_000, (7, 0)),
+    (10_020, (6, 5)),
+    (10_010, (6, 4)),
+    (10_000, (6, 3)),
+    (0, (6, 2)),
+];
+
+/// PTX text that a program passed, or why there is none.
+#[derive(Debug)]
+pub(crate) struct Image {
+    text: String,
+}
+
+/// Why an image is no module: the code, and the line for the error log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    /// What the driver answers.
+    pub(crate) code: CUresult,
+    /// What the error log says.
+    pub(crate) log: String,
+}
+
+fn refused(code: CUresult, log: impl Into<String>) -> Refused {
+    Refused { code, log: log.into() }
+}
+
+impl From<CUresult> for Refused {
+    fn from(code: CUresult) -> Refused {
+        refused(code, "")
+    }
+}
+
+impl Image {
+    /// Takes the PTX out of an image.
+    pub(crate) fn read(image: Ptr<c_void>) -> Result<Image, Refused> {
+        let first: u8 = image.cast().read()?;
+        // Text may be shorter than a magic number, which begins with a byte that text cannot.
+        if first.is_ascii() && first != 0x7f {
+            return Image::of_text(image);
+        }
+        match magic(image)? {
+            ELF => Err(elf(image)?),
+            FATBIN_WRAPPER => {
+                // The struct: two words, then the pointer.
+                let data = image.cast::<*mut c_void>().pointee(1)?;
+                Image::of_fatbin(data)
+            }
+            FATBIN => Image::of_fatbin(image),
+            _ => Err(refused(CUDA_ERROR_INVALID_IMAGE, "the image is neither PTX nor a binary")),
+        }
+    }
+
+    /// Takes text that was read from a file.
+    pub(crate) fn of_file(bytes: Vec<u8>) -> Result<Image, Refused> {
+        if bytes.iter().any(|byte| !byte.is_ascii()) {
+            let mut terminated = bytes;
+            // What a header names beyond the file reads as zero.
+            terminated.resize(terminated.len() + 4096, 0);
+            // SAFETY: the buffer outlives the call and ends in zeros; a fat binary's own sizes
+            // are held against what it holds by whoever made the file, as for a mapped one.
+            let image = unsafe { Ptr::trust(terminated.as_ptr().cast()) };
+            return Image::read(image);
+        }
+        let text = String::from_utf8(bytes).map_err(|_| refused(CUDA_ERROR_INVALID_IMAGE, ""))?;
+        Ok(Image { text })
+    }
+
+    fn of_text(image: Ptr<c_void>) -> Result<Image, Refused> {
+        let text = image.cast::<c_char>().text()?.to_str();
+        let text = text.map_err(|_| refused(CUDA_ERROR_INVALID_IMAGE, "the image is not text"))?;
+        Ok(Image { text: text.to_owned() })
+    }
+
+    /// The first PTX of a fat binary.
+    fn of_fatbin(image: Ptr<c_void>) -> Result<Image, Refused> {
+        if magic(image)? != FATBIN {
+            return Err(refused(CUDA_ERROR_INVALID_IMAGE, "the fat binary has no header"));
+        }
+        let bytes = image.cast::<u8>();
+        let header = usize::from(image.cast::<u16>().at(3)?.read()?);
+        let size = image.cast::<u64>().at(1)?.read()? as usize;
+        let mut at = header;
+        while at < header + size {
+            let entry = bytes.at(at)?;
+            let kind = entry.cast::<u16>().read()?;
+            let entry_header = entry.cast::<u32>().at(1)?.read()? as usize;
+            let entry_size = entry.cast::<u64>().at(1)?.read()? as usize;
+            let flags = entry.cast::<u64>().at(5)?.read()?;
+            if kind == ENTRY_PTX && flags & ENTRY_COMPRESSED == 0 {
+                let text = entry.at(entry_header)?.read_all(entry_size)?;
+                let text = String::from_utf8_lossy(&text).trim_end_matches('\0').to_owned();
+                return Ok(Image { text });
+            }
+            if entry_header + entry_size == 0 {
+                break;
+            }
+            at += entry_header + entry_size;
+        }
+        Err(no_ptx())
+    }
+
+    /// Compiles it for a driver version.
+    pub(crate) fn compile(&self, driver: i32) -> Result<ptx::Module, Refused> {
+        let version = directive(&self.text, ".version").ok_or_else(|| {
+            refused(CUDA_ERROR_INVALID_IMAGE, "the image does not begin with .version")
+        })?;
+        let newest = PTX_VERSIONS.iter().find(|(since, _)| *since <= driver).map(|(_, ptx)| *ptx);
+        let wanted = version.split_once('.').and_then(|(major, minor)| {
+            Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
+        });
+        if wanted > newest {
+            return Err(refused(
+                CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
+                format!("line 1: the PTX version {version} is newer than the driver's"),
+            ));
+        }
+        let module = ptx::Module::compile(&self.text).map_err(|error| {
+            let code = match error.kind {
+                CompileErrorKind::Invalid => CUDA_ERROR_INVALID_PTX,
+                CompileErrorKind::Version => CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
+                CompileErrorKind::Unsupported => CUDA_ERROR_NOT_SUPPORTED,
+            };
+            refused(code, error.to_string())
+        })?;
+        match capability(module.target()) {
+            Some(capability) if capability <= device::CAPABILITY => Ok(module),
+            _ => Err(refused(
+                CUDA_ERROR_INVALID_PTX,
+                format!("the target {} is not for this device, sm_90", module.target()),
+            )),
+        }
+    }
+}
+
+fn magic(image: Ptr<c_void>) -> Result<u32, CUresult> {
+    let bytes = image.cast::<u8>();
+    let mut word = [0; 4];
+    for (index, byte) in word.iter_mut().enumerate() {
+        *byte = bytes.at(index)?.read()?;
+    }
+    Ok(u32::from_le_bytes(word))
+}
+
+/// Machine code cannot run here; other ELF files are no module at all.
+fn elf(image: Ptr<c_void>) -> Result<Refused, CUresult> {
+    let machine = image.cast::<u16>().at(9)?.read()?;
+    Ok(if machine == ELF_CUDA {
+        no_ptx()
+    } else {
+        refused(CUDA_ERROR_INVALID_IMAGE, "the ELF file is not for this device")
+    })
+}
+
+fn no_ptx() -> Refused {
+    refused(
+        CUDA_ERROR_NO_BINARY_FOR_GPU,
+        "the image has no PTX that can be read: the simulated device runs PTX only, so ship PTX \
+         (uncompressed) beside the machine code",
+    )
+}
+
+/// What follows the directive that the text begins with, comments aside.
+fn directive<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let mut rest = text.trim_start();
+    loop {
+        if let Some(comment) = rest.strip_prefix("//") {
+            rest = comment.split_once('\n')?.1.trim_start();
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            rest = comment.split_once("*/")?.1.trim_start();
+        } else {
+            return rest.strip_prefix(name)?.split_whitespace().next();
+        }
+    }
+}
+
+/// The compute capability that a target names, 10 × major + minor: 90 of `sm_90a`.
+pub(super) fn capability(target: &str) -> Option<u32> {
+    let number = target.strip_prefix("sm_")?;
+    number.trim_end_matches(|c: char| c.is_ascii_lowercase()).parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(text: &str, driver: i32) -> Option<u32> {
+        let image = Image { text: text.to_owned() };
+        image.compile(driver).err().map(|refused| refused.code.0)
+    }
+
+    #[test]
+    fn versions_and_targets_are_held_against_the_driver() {
+        let with = |version, target| {
+            format!(
+                "// a comment\n.version {version}\n.target {target}\n.address_size 64\n\
+                 .visible .entry k() {{ ret; }}\n"
+            )
+        };
+        assert_eq!(code("hello", 13_000), Some(200));
+        assert_eq!(code("", 13_000), Some(200));
+        assert_eq!(code(&with("99.4", "sm_50"), 13_000), Some(222));
+        assert_eq!(code(&with("8.0", "sm_50"), 11_080), Some(222));
+        assert_eq!(code(&with("8.4", "sm_200"), 13_000), Some(218));
+        assert_eq!(code(&with("8.7", "sm_100"), 13_000), Some(218));
+        assert_eq!(code(&with("8.0", "sm_90a"), 12_000), None);
+    }
+}

@@ -1,0 +1,15 @@
+//! Execution: warps of 32 lanes over the compact form.
+
+pub mod atomics;
+mod barrier;
+mod block;
+mod call;
+mod collective;
+mod grid;
+pub mod memory;
+pub mod registers;
+mod schedule;
+pub mod special;
+mod warp;
+
+pub use grid::{Launch, Options, RunStats};

@@ -1,0 +1,269 @@
+//! The registers of a warp, one value per lane.
+
+use std::sync::Arc;
+
+/// Lanes of a warp.
+pub const LANES: usize = 32;
+/// The mask of a full warp.
+pub const FULL: u32 = u32::MAX;
+/// Set in a [`Reg`] that names a constant.
+const CONSTANT: u32 = 1 << 31;
+
+/// A register, counted from the start of its function's frame, or a constant of the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Reg(pub u32);
+
+impl Reg {
+    /// The constant of the given number.
+    pub fn constant(index: usize) -> Self {
+        Self(index as u32 | CONSTANT)
+    }
+}
+
+/// The values of one register.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub struct Lanes<S>(pub [S; LANES]);
+
+/// The constants of a module with their final values, every lane the same.
+#[derive(Clone, Debug, Default)]
+pub struct Constants {
+    /// Those of at most 32 bits.
+    pub narrow: Arc<[Lanes<u32>]>,
+    /// Those of 64 bits.
+    pub wide: Arc<[Lanes<u64>]>,
+}
+
+/// One register file.
+#[derive(Debug, Default)]
+pub struct File<S> {
+    lanes: Vec<Lanes<S>>,
+    constants: Arc<[Lanes<S>]>,
+    base: usize,
+}
+
+impl<S: Copy + Default> File<S> {
+    fn new(constants: Arc<[Lanes<S>]>) -> Self {
+        Self { lanes: Vec::new(), constants, base: 0 }
+    }
+
+    /// The values of a register or constant.
+    #[inline(always)]
+    pub fn get(&self, reg: Reg) -> &[S; LANES] {
+        // INVARIANT: lowering counts every register and constant that it names, and a frame of
+        // that many registers is reserved before its code runs.
+        if reg.0 & CONSTANT == 0 {
+            &self.lanes[self.base + reg.0 as usize].0
+        } else {
+            &self.constants[(reg.0 & !CONSTANT) as usize].0
+        }
+    }
+
+    /// The values of a register that is written to.
+    #[inline(always)]
+    pub fn get_mut(&mut self, reg: Reg) -> &mut [S; LANES] {
+        // INVARIANT: as for `get`; lowering never names a constant as a destination.
+        &mut self.lanes[self.base + reg.0 as usize].0
+    }
+
+    /// Writes the lanes in `mask`.
+    #[inline(always)]
+    pub fn put(&mut self, reg: Reg, values: &[S; LANES], mask: u32) {
+        let into = self.get_mut(reg);
+        if mask == FULL {
+            *into = *values;
+            return;
+        }
+        for lane in 0..LANES {
+            if mask >> lane & 1 != 0 {
+                into[lane] = values[lane];
+            }
+        }
+    }
+
+    fn reserve(&mut self, count: usize) {
+        if self.lanes.len() < count {
+            self.lanes.resize(count, Lanes([S::default(); LANES]));
+        }
+    }
+}
+
+/// Where the frame of a function starts in each file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// In the 32-bit file.
+    pub narrow: u32,
+    /// In the 64-bit file.
+    pub wide: u32,
+    /// In the predicates.
+    pub preds: u32,
+    /// In local memory.
+    pub local: u32,
+}
+
+/// All registers of a warp.
+#[derive(Debug, Default)]
+pub struct Registers {
+    /// Registers of at most 32 bits; narrower ones are zero-extended.
+    pub narrow: File<u32>,
+    /// Registers of 64 bits.
+    pub wide: File<u64>,
+    /// The carry flag of each lane.
+    pub carry: u32,
+    preds: Vec<u32>,
+    pred_base: usize,
+}
+
+impl Registers {
+    /// Registers that know the constants, none reserved yet.
+    pub fn new(constants: &Constants) -> Self {
+        Self {
+            narrow: File::new(constants.narrow.clone()),
+            wide: File::new(constants.wide.clone()),
+            ..Self::default()
+        }
+    }
+
+    /// Makes room for registers up to the end of a frame.
+    pub fn reserve(&mut self, end: Frame) {
+        self.narrow.reserve(end.narrow as usize);
+        self.wide.reserve(end.wide as usize);
+        if self.preds.len() < end.preds as usize {
+            self.preds.resize(end.preds as usize, 0);
+        }
+    }
+
+    /// Zeroes every register.
+    pub fn clear(&mut self) {
+        self.narrow.lanes.fill(Lanes([0; LANES]));
+        self.wide.lanes.fill(Lanes([0; LANES]));
+        self.preds.fill(0);
+        self.carry = 0;
+    }
+
+    /// Registers are counted from this frame on.
+    #[inline]
+    pub fn enter(&mut self, frame: Frame) {
+        self.narrow.base = frame.narrow as usize;
+        self.wide.base = frame.wide as usize;
+        self.pred_base = frame.preds as usize;
+    }
+
+    /// The lanes where a predicate holds.
+    #[inline(always)]
+    pub fn pred(&self, reg: Reg) -> u32 {
+        // INVARIANT: as for `File::get`.
+        self.preds[self.pred_base + reg.0 as usize]
+    }
+
+    /// Writes a predicate in the lanes of `mask`.
+    #[inline(always)]
+    pub fn put_pred(&mut self, reg: Reg, values: u32, mask: u32) {
+        // INVARIANT: as for `File::get`.
+        let into = &mut self.preds[self.pred_base + reg.0 as usize];
+        *into = *into & !mask | values & mask;
+    }
+}
+
+/// The contents of a register of one file.
+pub trait Slot: Copy + Default + 'static {
+    /// The file.
+    fn file(registers: &Registers) -> &File<Self>;
+    /// The file, to write to.
+    fn file_mut(registers: &mut Registers) -> &mut File<Self>;
+}
+
+impl Slot for u32 {
+    #[inline(always)]
+    fn file(registers: &Registers) -> &File<Self> {
+        &registers.narrow
+    }
+    #[inline(always)]
+    fn file_mut(registers: &mut Registers) -> &mut File<Self> {
+        &mut registers.narrow
+    }
+}
+
+impl Slot for u64 {
+    #[inline(always)]
+    fn file(registers: &Registers) -> &File<Self> {
+        &registers.wide
+    }
+    #[inline(always)]
+    fn file_mut(registers: &mut Registers) -> &mut File<Self> {
+        &mut registers.wide
+    }
+}
+
+/// A value as an instruction sees it, and how it sits in a register.
+pub trait Scalar: Copy {
+    /// The register that holds it.
+    type Slot: Slot;
+    /// The value of a register.
+    fn load(slot: Self::Slot) -> Self;
+    /// The register of a value.
+    fn store(self) -> Self::Slot;
+}
+
+/// Integers of at most 32 bits, through the unsigned type of their size.
+macro_rules! narrow_scalar {
+    ($($ty:ty as $unsigned:ty),+) => {$(
+        impl Scalar for $ty {
+            type Slot = u32;
+            #[inline(always)]
+            fn load(slot: u32) -> Self { slot as $ty }
+            #[inline(always)]
+            fn store(self) -> u32 { u32::from(self as $unsigned) }
+        }
+    )+};
+}
+
+narrow_scalar!(u8 as u8, i8 as u8, u16 as u16, i16 as u16, u32 as u32, i32 as u32);
+
+impl Scalar for u64 {
+    type Slot = u64;
+    #[inline(always)]
+    fn load(slot: u64) -> Self {
+        slot
+    }
+    #[inline(always)]
+    fn store(self) -> u64 {
+        self
+    }
+}
+
+impl Scalar for i64 {
+    type Slot = u64;
+    #[inline(always)]
+    fn load(slot: u64) -> Self {
+        slot as i64
+    }
+    #[inline(always)]
+    fn store(self) -> u64 {
+        self as u64
+    }
+}
+
+impl Scalar for f32 {
+    type Slot = u32;
+    #[inline(always)]
+    fn load(slot: u32) -> Self {
+        Self::from_bits(slot)
+    }
+    #[inline(always)]
+    fn store(self) -> u32 {
+        self.to_bits()
+    }
+}
+
+impl Scalar for f64 {
+    type Slot = u64;
+    #[inline(always)]
+    fn load(slot: u64) -> Self {
+        Self::from_bits(slot)
+    }
+    #[inline(always)]
+    fn store(self) -> u64 {
+        self.to_bits()
+    }
+}

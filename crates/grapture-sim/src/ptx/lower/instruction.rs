@@ -1,0 +1,203 @@
+//! One instruction: which part of lowering knows it, and those that only compute.
+
+use super::function::FunctionLowering;
+use crate::ptx::alu::{self, AluFn, Modifiers};
+use crate::ptx::ast::{Instruction, Operand};
+use crate::ptx::error::Result;
+use crate::ptx::ir::Op;
+use crate::ptx::types::{Class, Type};
+
+/// Instructions of PTX that exist and are not implemented.
+const UNSUPPORTED: [&str; 58] = [
+    "alloca",
+    "applypriority",
+    "barrier.cluster",
+    "bmma",
+    "brkpt",
+    "clusterlaunchcontrol",
+    "copysignx",
+    "cp",
+    "createpolicy",
+    "discard",
+    "elect",
+    "fence.proxy",
+    "fns",
+    "getctarank",
+    "griddepcontrol",
+    "istypep",
+    "ldmatrix",
+    "mapa",
+    "mbarrier",
+    "mma",
+    "movmatrix",
+    "multimem",
+    "pmevent",
+    "setmaxnreg",
+    "stackrestore",
+    "stacksave",
+    "stmatrix",
+    "suld",
+    "suq",
+    "sured",
+    "sust",
+    "tcgen05",
+    "tensormap",
+    "tex",
+    "tld4",
+    "txq",
+    "vabsdiff",
+    "vabsdiff2",
+    "vabsdiff4",
+    "vadd",
+    "vadd2",
+    "vadd4",
+    "vavrg2",
+    "vavrg4",
+    "vmad",
+    "vmax",
+    "vmax2",
+    "vmax4",
+    "vmin",
+    "vmin2",
+    "vmin4",
+    "vset",
+    "vshl",
+    "vshr",
+    "vsub",
+    "vsub2",
+    "wgmma",
+    "wmma",
+];
+
+impl<'a> FunctionLowering<'_, 'a> {
+    /// Compiles one instruction.
+    pub(super) fn instruction(&mut self, instruction: &Instruction<'a>) -> Result<()> {
+        let mut modifiers = Modifiers::new(&instruction.modifiers);
+        let operands = &instruction.operands;
+        let known = self.control(instruction.opcode, &mut modifiers, operands)?
+            || self.data(instruction.opcode, &mut modifiers, operands)?
+            || self.memory(instruction.opcode, &mut modifiers, operands)?
+            || self.warp(instruction.opcode, &mut modifiers, operands)?
+            || self.compute(instruction.opcode, &mut modifiers, operands)?;
+        if !known {
+            return Err(if UNSUPPORTED.contains(&instruction.opcode) {
+                self.unsupported("this instruction is not supported")
+            } else {
+                self.unknown(instruction)
+            });
+        }
+        match modifiers.left_over() {
+            None => Ok(()),
+            Some(word) => Err(self.error(format!("unknown modifier '.{word}'"))),
+        }
+    }
+
+    fn unknown(&self, instruction: &Instruction<'_>) -> crate::ptx::error::CompileError {
+        let message = format!("unknown instruction '{}'", instruction.full_name());
+        crate::ptx::error::CompileError::invalid(instruction.at, message)
+    }
+
+    /// Demands a number of operands.
+    pub(super) fn count(&self, operands: &[Operand<'a>], wanted: usize) -> Result<()> {
+        if operands.len() == wanted {
+            return Ok(());
+        }
+        Err(self.error(format!("{wanted} operands are needed, {} are given", operands.len())))
+    }
+
+    fn compute(
+        &mut self,
+        opcode: &str,
+        modifiers: &mut Modifiers<'_>,
+        operands: &[Operand<'a>],
+    ) -> Result<bool> {
+        let Some(selection) = alu::select(opcode, modifiers) else {
+            return Ok(false);
+        };
+        let alu = selection.map_err(|message| self.error(message))?;
+        self.count(operands, alu.sources.len() + 1)?;
+        let Some((first, rest)) = operands.split_first() else {
+            return Err(self.error("operands are missing"));
+        };
+        let converts = opcode == "cvt";
+        let mut sources = Vec::new();
+        for (operand, ty) in rest.iter().zip(&alu.sources) {
+            let reg =
+                if converts { self.convertible(operand, *ty)? } else { self.source(operand, *ty)? };
+            sources.push(reg);
+        }
+        let (d, extension) = if converts {
+            self.converted(first, alu.destination)?
+        } else {
+            (self.destination(first, alu.destination)?, None)
+        };
+        match (alu.function, sources.as_slice()) {
+            (AluFn::One(f), [a]) => self.emit(Op::Alu1 { f, d, a: *a }),
+            (AluFn::Two(f), [a, b]) => self.emit(Op::Alu2 { f, d, a: *a, b: *b }),
+            (AluFn::Three(f), [a, b, c]) => self.emit(Op::Alu3 { f, d, a: *a, b: *b, c: *c }),
+            (AluFn::Four(f), [a, b, c, e]) => {
+                self.emit(Op::Alu4 { f, d, a: *a, b: *b, c: *c, e: *e })
+            }
+            _ => return Err(self.error("wrong number of operands")),
+        }
+        if let Some((f, wide)) = extension {
+            self.emit(Op::Alu1 { f, d: wide, a: d });
+        }
+        Ok(true)
+    }
+
+    /// A source of `cvt`, whose register may be wider than its type.
+    fn convertible(
+        &mut self,
+        operand: &Operand<'a>,
+        ty: Type,
+    ) -> Result<crate::ptx::exec::registers::Reg> {
+        let Operand::Name(name) = operand else {
+            return self.source(operand, ty);
+        };
+        let Ok((reg, have)) = self.register(name) else {
+            return self.source(operand, ty);
+        };
+        let integer = matches!(ty.class(), Class::Unsigned | Class::Signed);
+        if have.bytes() <= ty.bytes()
+            || !integer
+            || matches!(have.class(), Class::Float | Class::Pred)
+        {
+            return self.source(operand, ty);
+        }
+        if !have.is_wide() {
+            return Ok(reg);
+        }
+        let d = self.fresh(Type::U32);
+        self.emit(Op::Alu1 { f: alu::low_half(), d, a: reg });
+        Ok(d)
+    }
+
+    /// The destination of `cvt`; when its register is wider than its type, a register for the type
+    /// and what extends that into the other.
+    #[allow(clippy::type_complexity)] // a pair that is taken apart at once
+    fn converted(
+        &mut self,
+        operand: &Operand<'a>,
+        ty: Type,
+    ) -> Result<(
+        crate::ptx::exec::registers::Reg,
+        Option<(alu::Alu1, crate::ptx::exec::registers::Reg)>,
+    )> {
+        let Operand::Name(name) = operand else {
+            return Ok((self.destination(operand, ty)?, None));
+        };
+        let (reg, have) = self.register(name)?;
+        let integer = matches!(ty.class(), Class::Unsigned | Class::Signed);
+        if have.bytes() <= ty.bytes()
+            || !integer
+            || matches!(have.class(), Class::Float | Class::Pred)
+        {
+            return Ok((self.destination(operand, ty)?, None));
+        }
+        let Some(extend) = alu::extension(ty, have.bytes()) else {
+            return Err(self.error(format!("'{name}' does not fit '.{}'", ty.name())));
+        };
+        Ok((self.fresh(ty), Some((extend, reg))))
+    }
+}

@@ -1,0 +1,24 @@
+//! Kernels: PTX text, its compilation to a compact register form, and the execution of that.
+//!
+//! [`Module::compile`] makes a module of PTX text, [`Launch::run`] runs one of its kernels over the
+//! memory that a [`GlobalMemory`] gives meaning to. What is not supported fails to compile, with
+//! the instruction and its line; nothing is left out silently.
+
+mod alu;
+mod ast;
+mod error;
+mod exec;
+mod fault;
+mod ir;
+mod lexer;
+mod lower;
+mod module;
+mod parser;
+mod types;
+
+pub use error::{CompileError, CompileErrorKind};
+pub use exec::memory::{GlobalMemory, LOCAL_WINDOW, PARAM_WINDOW, Region, SHARED_WINDOW};
+pub use exec::{Launch, Options, RunStats};
+pub use fault::{Fault, FaultKind};
+pub use module::{Global, Kernel, Module, Param, Relocation};
+pub use types::Space;
