@@ -64,12 +64,12 @@ pub(super) fn get<T>(
 pub(super) fn set(
     sim: &Sim,
     node: Ptr<CUgraphNode_st>,
-    make: impl FnOnce(&State, &NodeParams) -> Result<NodeParams, CUresult>,
+    make: impl FnOnce(&mut State, &NodeParams) -> Result<NodeParams, CUresult>,
 ) -> Answer {
     let mut state = sim.lock();
     let node = state.graphs.find_node(node.raw())?;
-    let old = state.graphs.params(node)?;
-    let params = make(&state, old)?;
+    let old = state.graphs.params(node)?.clone();
+    let params = make(&mut state, &old)?;
     if params.kind() != old.kind() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -82,12 +82,13 @@ pub(super) fn exec_set(
     sim: &Sim,
     exec: Ptr<CUgraphExec_st>,
     node: Ptr<CUgraphNode_st>,
-    make: impl FnOnce(&State, &NodeParams) -> Result<NodeParams, CUresult>,
+    make: impl FnOnce(&mut State, &NodeParams) -> Result<NodeParams, CUresult>,
 ) -> Answer {
     let mut state = sim.lock();
     let exec = state.graphs.find_exec(exec.raw())?;
     let node = state.graphs.find_node(node.raw())?;
-    let params = make(&state, state.graphs.params(node)?)?;
+    let old = state.graphs.params(node)?.clone();
+    let params = make(&mut state, &old)?;
     state.graphs.exec_mut(exec)?.set_params(node, params).map(drop)
 }
 
