@@ -44,7 +44,9 @@ impl<'a> KernelParams<'a> {
     }
 
     /// Of the second version.
-    fn second(params: Ptr<'a, CUDA_KERNEL_NODE_PARAMS_v2>) -> Result<KernelParams<'a>, CUresult> {
+    pub(super) fn second(
+        params: Ptr<'a, CUDA_KERNEL_NODE_PARAMS_v2>,
+    ) -> Result<KernelParams<'a>, CUresult> {
         Ok(KernelParams::new(&params.read()?))
     }
 
@@ -104,7 +106,7 @@ fn add_kernel(sim: &Sim, place: Place<'_>, params: KernelParams<'_>) -> Answer {
 }
 
 /// The attributes of a kernel node's parameters.
-fn attributes_of(params: &NodeParams) -> Result<LaunchAttributes, CUresult> {
+pub(super) fn attributes_of(params: &NodeParams) -> Result<LaunchAttributes, CUresult> {
     match params {
         NodeParams::Kernel(kernel) => Ok(kernel.launch.work.attributes),
         _ => Err(CUDA_ERROR_INVALID_VALUE),

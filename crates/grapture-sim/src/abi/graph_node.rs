@@ -24,7 +24,7 @@ pub(super) struct Place<'a> {
 
 impl Place<'_> {
     /// The graph, and the edges that lead to the new node.
-    fn resolve(&self, state: &State) -> Result<(GraphId, Vec<Edge>), CUresult> {
+    pub(super) fn resolve(&self, state: &State) -> Result<(GraphId, Vec<Edge>), CUresult> {
         self.out.required()?;
         let graph = state.graphs.find_graph(self.graph.raw())?;
         let handles = read_handles(self.dependencies, self.count)?;
@@ -279,7 +279,7 @@ pub(crate) fn cuGraphNodeSetEnabled(
     let mut state = sim.lock();
     let exec = state.graphs.find_exec(exec.raw())?;
     let NodeRef { graph, local } = state.graphs.find_node(node.raw())?;
-    state.graphs.exec_mut(exec)?.graph.find(graph)?.set_enabled(local, enabled != 0)
+    state.graphs.exec_mut(exec)?.part_mut(graph)?.set_enabled(local, enabled != 0)
 }
 
 pub(crate) fn cuGraphNodeGetEnabled(
@@ -291,7 +291,7 @@ pub(crate) fn cuGraphNodeGetEnabled(
     let mut state = sim.lock();
     let exec = state.graphs.find_exec(exec.raw())?;
     let NodeRef { graph, local } = state.graphs.find_node(node.raw())?;
-    let found = state.graphs.exec_mut(exec)?.graph.find(graph)?;
+    let found = state.graphs.exec_mut(exec)?.part_mut(graph)?;
     if !found.def.node(local)?.params.can_be_disabled() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
