@@ -38,14 +38,16 @@ fn a_replay_does_what_was_captured() {
     let exec = rig.instantiate(graph);
     for round in 1..=3u32 {
         for index in 0..4 {
+            let word = words.wrapping_add(index);
             // SAFETY: the buffer has 16 words and no launch is in flight.
-            unsafe { words.add(index).write(round * 10 + index as u32) };
+            unsafe { word.write(round * 10 + index as u32) };
         }
         ok!(rig, cuGraphLaunch(exec, s));
         rig.sync(s);
         let read = |index| {
+            let word = words.wrapping_add(index);
             // SAFETY: as above.
-            unsafe { words.add(index).read() }
+            unsafe { word.read() }
         };
         assert_eq!([4, 5, 6, 7].map(read), [round * 10, 77, round * 10 + 2, round * 10 + 3]);
         assert_eq!(counter.get(), round as usize);
@@ -58,7 +60,7 @@ fn a_replay_does_what_was_captured() {
 #[test]
 fn a_captured_copy_reads_its_source_at_the_launch() {
     let rig = Rig::new();
-    let mut pageable = vec![1u32];
+    let mut pageable = Box::new([1u32]);
     rig.begin(rig.stream, GLOBAL);
     ok!(rig, cuMemcpyHtoDAsync_v2(rig.buffer, pageable.as_ptr().cast(), 4, rig.stream));
     let graph = rig.end_good(rig.stream);
