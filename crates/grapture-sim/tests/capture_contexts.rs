@@ -46,7 +46,7 @@ fn what_needs_a_current_context() {
         }
         ok!(rig, cuGraphDestroy(graph));
         let begin = cu!(rig, cuStreamBeginCapture_v2(per_thread, CUstreamCaptureMode(0)));
-        assert_eq!((begin, rig.end(per_thread).0), (code, code));
+        assert_eq!((begin, rig.end_and_count(per_thread).0), (code, code));
     }
     ok!(rig, cuCtxSetCurrent(rig.context));
     ok!(rig, cuCtxDestroy_v2(other));
