@@ -67,9 +67,7 @@ const CALLS: &[(&str, Class, Call)] = &[
         t.made.registered = if code == 0 { PAGE.0.as_ptr().addr() } else { 0 };
         code
     }),
-    ("cuMemAllocManaged", Unsafe, |rig, t| {
-        cu!(rig, cuMemAllocManaged(&mut t.made.address, 64, 1))
-    }),
+    ("cuMemAllocManaged", Unsafe, |rig, t| cu!(rig, cuMemAllocManaged(&mut t.made.address, 64, 1))),
     ("cuMemGetInfo", Safe, |rig, _| {
         let (mut free, mut total) = (0, 0);
         cu!(rig, cuMemGetInfo_v2(&mut free, &mut total))
@@ -98,9 +96,7 @@ const CALLS: &[(&str, Class, Call)] = &[
     ("cuEventSynchronize(old)", Unsafe, |rig, t| cu!(rig, cuEventSynchronize(t.event))),
     ("cuStreamQuery(other)", Unsafe, |rig, t| cu!(rig, cuStreamQuery(t.stream))),
     ("cuStreamSynchronize(other)", Unsafe, |rig, t| cu!(rig, cuStreamSynchronize(t.stream))),
-    ("cuStreamSynchronize(blocking)", Unsafe, |rig, _| {
-        cu!(rig, cuStreamSynchronize(rig.blocking))
-    }),
+    ("cuStreamSynchronize(blocking)", Unsafe, |rig, _| cu!(rig, cuStreamSynchronize(rig.blocking))),
     ("cuCtxSynchronize", Whole, |rig, _| cu!(rig, cuCtxSynchronize())),
     ("cuMemcpyHtoD", Safe, |rig, t| {
         cu!(rig, cuMemcpyHtoD_v2(t.address, PAGE.0.as_ptr().cast(), 64))
@@ -130,8 +126,8 @@ const CALLS: &[(&str, Class, Call)] = &[
     ("cuMemPoolTrimTo", Unsafe, |rig, t| cu!(rig, cuMemPoolTrimTo(t.pool, 0))),
     ("cuMemPoolCreate", Unsafe, |rig, t| {
         let mut pool = null_mut();
-        let mut props = CUmemPoolProps_v1::default();
-        props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+        let mut props =
+            CUmemPoolProps_v1 { allocType: CU_MEM_ALLOCATION_TYPE_PINNED, ..Default::default() };
         props.location.type_ = CU_MEM_LOCATION_TYPE_DEVICE;
         let code = cu!(rig, cuMemPoolCreate(&mut pool, &props));
         t.made.pools.push(pool.addr());
@@ -259,12 +255,11 @@ fn every_call_in_every_mode() {
     for (name, class, call) in CALLS {
         for capture in modes {
             let own = capture != RELAXED;
-            check(&rig, name, *class, own, capture, |rig, things| call(rig, things));
+            check(&rig, name, *class, own, capture, call);
             for thread in modes {
                 let others = capture == GLOBAL && thread == GLOBAL;
-                let run = |rig: &Rig, things: &mut Things| {
-                    rig.elsewhere(thread, || call(rig, things))
-                };
+                let run =
+                    |rig: &Rig, things: &mut Things| rig.elsewhere(thread, || call(rig, things));
                 check(&rig, &format!("{name}, thread {thread}"), *class, others, capture, run);
             }
         }

@@ -82,7 +82,7 @@ impl Allocation {
     }
 
     /// The same, from a pool.
-    pub(super) fn from_pool(self, pool: Option<Id<Pool>>) -> Allocation {
+    pub(super) fn of_pool(self, pool: Option<Id<Pool>>) -> Allocation {
         Allocation { pool, ..self }
     }
 

@@ -18,7 +18,9 @@ macro_rules! cu {
         let function = $rig.driver.functions().$name;
         // SAFETY: the pointers among the arguments are to live locals or buffers of the test, and
         // the simulated driver checks handles itself.
-        unsafe { function($($arg),*) }.0
+        #[allow(clippy::macro_metavars_in_unsafe, reason = "plain values and pointers")]
+        let code = unsafe { function($($arg),*) };
+        code.0
     }};
 }
 
@@ -341,7 +343,8 @@ impl Line<'_> {
 }
 
 impl Journal {
-    pub fn lines(&self) -> Vec<usize> {
-        self.entries.lock().expect("the journal").clone()
+    /// What was written so far; it starts anew.
+    pub fn take(&self) -> Vec<usize> {
+        std::mem::take(&mut self.entries.lock().expect("the journal"))
     }
 }

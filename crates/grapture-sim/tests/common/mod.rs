@@ -1,6 +1,7 @@
 //! What the tests of the C functions share: a simulated driver with a context, out-handles, gates.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(clippy::macro_metavars_in_unsafe, reason = "the arguments are plain expressions")]
 
 use core::ffi::c_void;
 use std::ops::Deref;
@@ -140,8 +141,9 @@ struct GateInner {
     changed: Condvar,
 }
 
-/// A host function that waits until it is let go. Dropping the gate opens it.
-#[derive(Clone, Default)]
+/// A host function that waits until it is let go. Dropping the gate opens it, so that a test that
+/// fails ends.
+#[derive(Default)]
 pub struct Gate {
     inner: Arc<GateInner>,
 }
@@ -159,6 +161,12 @@ impl Gate {
         let (_guard, timeout) =
             self.inner.changed.wait_timeout_while(reached, LIMIT, |state| !state.1).unwrap();
         assert!(!timeout.timed_out(), "the gate was never reached");
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.open();
     }
 }
 
