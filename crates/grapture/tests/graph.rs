@@ -160,8 +160,7 @@ fn flags_that_exclude_each_other_are_refused(setup: &Setup) {
 fn an_upload_at_instantiation_needs_an_idle_stream(setup: &Setup) {
     let stream = setup.stream();
     let mut word = DeviceBuffer::<u32>::zeroed(&setup.context, 1).unwrap();
-    let graph =
-        stream.capture(CaptureMode::Global, |_| setup.add(&mut word, 4, &stream)).unwrap();
+    let graph = stream.capture(CaptureMode::Global, |_| setup.add(&mut word, 4, &stream)).unwrap();
     let options = InstantiateOptions::new().upload_on(&stream);
     let exec = graph.instantiate_with(&options).unwrap();
     exec.upload(&stream).unwrap();
@@ -178,8 +177,7 @@ fn an_upload_at_instantiation_needs_an_idle_stream(setup: &Setup) {
 fn a_graph_makes_several_executables(setup: &Setup) {
     let stream = setup.stream();
     let mut word = DeviceBuffer::<u32>::zeroed(&setup.context, 1).unwrap();
-    let graph =
-        stream.capture(CaptureMode::Global, |_| setup.add(&mut word, 1, &stream)).unwrap();
+    let graph = stream.capture(CaptureMode::Global, |_| setup.add(&mut word, 1, &stream)).unwrap();
     let execs: Vec<_> = (0..3).map(|_| graph.instantiate().unwrap()).collect();
     drop(graph);
     for exec in &execs {
@@ -193,8 +191,7 @@ fn a_graph_makes_several_executables(setup: &Setup) {
 fn the_driver_writes_its_description(setup: &Setup) {
     let stream = setup.stream();
     let mut word = DeviceBuffer::<u32>::zeroed(&setup.context, 1).unwrap();
-    let graph =
-        stream.capture(CaptureMode::Global, |_| setup.add(&mut word, 1, &stream)).unwrap();
+    let graph = stream.capture(CaptureMode::Global, |_| setup.add(&mut word, 1, &stream)).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("graph.dot");
     graph.write_debug_dot(&path, true).unwrap();
@@ -209,8 +206,7 @@ fn the_driver_writes_its_description(setup: &Setup) {
 fn a_graph_goes_to_another_thread(setup: &Setup) {
     let stream = setup.stream();
     let mut word = DeviceBuffer::<u32>::zeroed(&setup.context, 1).unwrap();
-    let graph =
-        stream.capture(CaptureMode::Global, |_| setup.add(&mut word, 1, &stream)).unwrap();
+    let graph = stream.capture(CaptureMode::Global, |_| setup.add(&mut word, 1, &stream)).unwrap();
     let elsewhere = stream.clone();
     let made = std::thread::spawn(move || {
         let exec = graph.instantiate().unwrap();
