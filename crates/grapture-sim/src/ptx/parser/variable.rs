@@ -44,7 +44,10 @@ impl<'a> Parser<'a> {
             TokenKind::Dot(word) => match Space::parse(word) {
                 Some(space) => Some(space),
                 None => {
-                    return Err(CompileError::invalid(at, format!("unknown state space '.{word}'")));
+                    return Err(CompileError::invalid(
+                        at,
+                        format!("unknown state space '.{word}'"),
+                    ));
                 }
             },
             _ => return Err(CompileError::invalid(at, "expected a state space")),
