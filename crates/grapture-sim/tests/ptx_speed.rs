@@ -18,7 +18,10 @@ fn measure(name: &str, run: &Run<'_>, kernel: &str, blocks: u32, block: u32, par
         best = best.min(start.elapsed().as_secs_f64());
         instructions = stats.thread_instructions;
     }
-    println!("{name}: {instructions} thread-instructions, {:.0} M/s", instructions as f64 / best / 1e6);
+    println!(
+        "{name}: {instructions} thread-instructions, {:.0} M/s",
+        instructions as f64 / best / 1e6
+    );
 }
 
 #[test]
@@ -30,7 +33,14 @@ fn speed() {
     let mut device = Device::default();
     let (x, y) = (device.upload(&values), device.upload(&values));
     let run = Run::new(&mut device, &saxpy);
-    measure("saxpy", &run, "saxpy", (n / 256) as u32, 256, &args().with(n).with(1.5_f32).with(x).with(y));
+    measure(
+        "saxpy",
+        &run,
+        "saxpy",
+        (n / 256) as u32,
+        256,
+        &args().with(n).with(1.5_f32).with(x).with(y),
+    );
     let params = args().with(n).with(1.5_f32).with(x).with(y);
     measure("saxpy, grid stride", &run, "saxpy_grid_stride", 64, 256, &params);
 
@@ -51,7 +61,8 @@ fn speed() {
     measure("fibonacci", &run, "fibonacci", 4, 256, &args().with(out));
 
     let histogram = module(include_str!("ptx/histogram.ptx"));
-    let bytes: Vec<u8> = (0..1 << 20).map(|i: u32| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let bytes: Vec<u8> =
+        (0..1 << 20).map(|i: u32| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let (input, bins) = (device.upload(&bytes), device.zeros::<u32>(256));
     let run = Run::new(&mut device, &histogram);
     measure("histogram", &run, "histogram", 64, 256, &args().with(input).with(bins).with(1 << 20));

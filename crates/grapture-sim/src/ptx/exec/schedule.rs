@@ -114,10 +114,10 @@ fn join(groups: &mut Vec<Group>) {
         let mut other = index + 1;
         while other < groups.len() {
             let (a, b) = (&groups[index], &groups[other]);
-            let alike = match (a.state, b.state) {
-                (State::Ready, State::Ready) | (State::Lanes(_), State::Lanes(_)) => true,
-                _ => false,
-            };
+            let alike = matches!(
+                (a.state, b.state),
+                (State::Ready, State::Ready) | (State::Lanes(_), State::Lanes(_))
+            );
             if alike && a.same_place(b) {
                 let gone = groups.swap_remove(other);
                 let kept = &mut groups[index];
