@@ -12,7 +12,7 @@ use support::{Args, Device, Run, args, module};
 fn measure(name: &str, run: &Run<'_>, kernel: &str, blocks: u32, block: u32, params: &Args) {
     let mut best = f64::INFINITY;
     let mut instructions = 0;
-    for _ in 0..5 {
+    for _ in 0..20 {
         let start = Instant::now();
         let stats = run.go(kernel, [blocks, 1, 1], [block, 1, 1], params).unwrap();
         best = best.min(start.elapsed().as_secs_f64());

@@ -288,6 +288,16 @@ impl<'a> Memory<'a> {
                 return Ok(());
             }
         }
+        if mask == FULL && uniform_space(space, at[0]) && at.iter().all(|address| *address == at[0])
+        {
+            let value = self.read(&[], space, at[0], len).map_err(|kind| (kind, 0))?;
+            let value = extend(value, element);
+            match element.width {
+                64 => *regs.wide.get_mut(d) = [value; LANES],
+                _ => *regs.narrow.get_mut(d) = [value as u32; LANES],
+            }
+            return Ok(());
+        }
         let mut rest = mask;
         while rest != 0 {
             let lane = rest.trailing_zeros();
@@ -390,6 +400,12 @@ fn aligned(at: &[u64; LANES], len: usize, mask: u32, write: bool) -> Result<(), 
         Some(lane) => Err((FaultKind::Misaligned { address: at[lane as usize], len, write }, lane)),
         None => Ok(()),
     }
+}
+
+/// Whether an address means the same to all threads of a block.
+fn uniform_space(space: Space, address: u64) -> bool {
+    let (space, _) = if space == Space::Generic { classify(address) } else { (space, address) };
+    space != Space::Local
 }
 
 fn range(at: u64, len: usize) -> Option<std::ops::Range<usize>> {
