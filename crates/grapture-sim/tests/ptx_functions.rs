@@ -9,6 +9,8 @@ use support::{Device, Run, args, module};
 #[test]
 fn functions_recurse() {
     let module = module(include_str!("ptx/functions.ptx"));
+    let unbounded = |name: &str| module.kernels()[module.kernel(name).unwrap()].unbounded_stack;
+    assert_eq!(["fibonacci", "by_value", "indirect"].map(unbounded), [true, false, true]);
     let mut device = Device::default();
     let out = device.zeros::<u32>(64);
     let run = Run::new(&mut device, &module);

@@ -95,6 +95,11 @@ fn carry_flag_survives_between_instructions() {
     let body = "mad.lo.cc.u32 %r3, %r0, %r1, %r2; madc.hi.u32 %r, %r0, %r1, 0;";
     check(body, "%r", [0xffff_ffff, 0xffff_ffff, 0xffff_ffff], 0xffff_ffff);
     check("add.cc.u64 %a3, %a0, %a1; addc.u64 %out, 0, 0;", "%out", [u64::MAX, 1, 0], 1);
+    // The carry itself may be what overflows.
+    let add = "add.cc.u32 %r3, %r0, %r1; addc.cc.u32 %r4, %r2, 0; addc.u32 %r, 0, 0;";
+    check(add, "%r", [0xffff_ffff, 1, 0xffff_ffff], 1);
+    let sub = "sub.cc.u32 %r3, %r0, %r1; subc.cc.u32 %r4, %r2, %r2; subc.u32 %r, 0, 0;";
+    check(sub, "%r", [0, 1, 5], 0xffff_ffff);
     check("sub.cc.u64 %a3, %a0, %a1; subc.u64 %out, 5, 0;", "%out", [0, 1, 0], 4);
 }
 
