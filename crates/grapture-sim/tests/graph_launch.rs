@@ -213,6 +213,72 @@ fn user_objects_are_counted() {
     rig.close();
 }
 
+/// What a destructor was told when it called the driver.
+struct Nested {
+    functions: Functions,
+    code: std::sync::atomic::AtomicU32,
+}
+
+impl Nested {
+    unsafe extern "C" fn call(argument: *mut std::ffi::c_void) {
+        // SAFETY: the test passes a value that outlives the object.
+        let nested = unsafe { &*argument.cast::<Nested>() };
+        let mut graph = null_mut();
+        // SAFETY: the out-pointer is a live local.
+        let code = unsafe { (nested.functions.cuGraphCreate)(&mut graph, 0) };
+        nested.code.store(code.0, std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn destructors_run_without_a_lock_and_may_not_call_the_driver() {
+    let rig = Rig::new();
+    type Give = fn(&Rig, CUuserObject);
+    let ways: [Give; 5] = [
+        |rig, object| ok!(rig, cuUserObjectRelease(object, 1)),
+        |rig, object| {
+            let graph = rig.new_graph();
+            ok!(rig, cuGraphRetainUserObject(graph, object, 1, 1));
+            ok!(rig, cuGraphReleaseUserObject(graph, object, 1));
+            ok!(rig, cuGraphDestroy(graph));
+        },
+        |rig, object| {
+            let graph = rig.new_graph();
+            ok!(rig, cuGraphRetainUserObject(graph, object, 1, 1));
+            ok!(rig, cuGraphDestroy(graph));
+        },
+        |rig, object| {
+            let graph = rig.new_graph();
+            ok!(rig, cuGraphRetainUserObject(graph, object, 1, 1));
+            let exec = rig.instantiate(graph);
+            ok!(rig, cuGraphLaunch(exec, rig.stream));
+            release(rig, graph, exec);
+        },
+        |rig, object| {
+            // The capture ends with its stream, and its graph with it.
+            let stream = rig.new_stream(1);
+            rig.begin(stream, GLOBAL);
+            let mut status = CUstreamCaptureStatus(0);
+            let (mut graph, nodes, count) = (null_mut(), null_mut(), null_mut());
+            let id = null_mut();
+            ok!(rig, cuStreamGetCaptureInfo_v2(stream, &mut status, id, &mut graph, nodes, count));
+            ok!(rig, cuGraphRetainUserObject(graph, object, 1, 1));
+            ok!(rig, cuStreamDestroy_v2(stream));
+        },
+    ];
+    for give in ways {
+        let nested = Nested { functions: *rig.driver.functions(), code: 9999.into() };
+        let argument = std::ptr::from_ref(&nested).cast_mut().cast();
+        let mut object = null_mut();
+        ok!(rig, cuUserObjectCreate(&mut object, argument, Some(Nested::call), 1, 1));
+        give(&rig, object);
+        let code = || nested.code.load(std::sync::atomic::Ordering::SeqCst);
+        assert!(wait_for(|| code() != 9999), "the destructor ran");
+        assert_eq!(code(), 800);
+    }
+    rig.close();
+}
+
 #[test]
 fn an_update_replaces_user_objects_once_launches_are_over() {
     let rig = Rig::new();

@@ -1,7 +1,6 @@
 //! What the tests of the C functions share: a simulated driver with a context, out-handles, gates.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
-#![allow(clippy::macro_metavars_in_unsafe, reason = "the arguments are plain expressions")]
 
 use core::ffi::c_void;
 use std::ops::Deref;
@@ -15,6 +14,7 @@ use grapture_sys::*;
 pub const LIMIT: Duration = Duration::from_secs(20);
 
 /// Calls a function of the driver and gives the number that it answers.
+#[allow(clippy::macro_metavars_in_unsafe, reason = "the arguments are plain expressions")]
 #[macro_export]
 macro_rules! call {
     ($driver:expr, $function:ident($($arg:expr),* $(,)?)) => {
