@@ -67,9 +67,7 @@ const CALLS: &[(&str, Class, Call)] = &[
         t.made.registered = if code == 0 { PAGE.0.as_ptr().addr() } else { 0 };
         code
     }),
-    ("cuMemAllocManaged", Unsafe, |rig, t| {
-        cu!(rig, cuMemAllocManaged(&mut t.made.address, 64, 1))
-    }),
+    ("cuMemAllocManaged", Unsafe, |rig, t| cu!(rig, cuMemAllocManaged(&mut t.made.address, 64, 1))),
     ("cuMemGetInfo", Safe, |rig, _| {
         let (mut free, mut total) = (0, 0);
         cu!(rig, cuMemGetInfo_v2(&mut free, &mut total))
@@ -98,9 +96,7 @@ const CALLS: &[(&str, Class, Call)] = &[
     ("cuEventSynchronize(old)", Unsafe, |rig, t| cu!(rig, cuEventSynchronize(t.event))),
     ("cuStreamQuery(other)", Unsafe, |rig, t| cu!(rig, cuStreamQuery(t.stream))),
     ("cuStreamSynchronize(other)", Unsafe, |rig, t| cu!(rig, cuStreamSynchronize(t.stream))),
-    ("cuStreamSynchronize(blocking)", Unsafe, |rig, _| {
-        cu!(rig, cuStreamSynchronize(rig.blocking))
-    }),
+    ("cuStreamSynchronize(blocking)", Unsafe, |rig, _| cu!(rig, cuStreamSynchronize(rig.blocking))),
     ("cuCtxSynchronize", Whole, |rig, _| cu!(rig, cuCtxSynchronize())),
     ("cuMemcpyHtoD", Safe, |rig, t| {
         cu!(rig, cuMemcpyHtoD_v2(t.address, PAGE.0.as_ptr().cast(), 64))
@@ -262,9 +258,8 @@ fn every_call_in_every_mode() {
             check(&rig, name, *class, own, capture, |rig, things| call(rig, things));
             for thread in modes {
                 let others = capture == GLOBAL && thread == GLOBAL;
-                let run = |rig: &Rig, things: &mut Things| {
-                    rig.elsewhere(thread, || call(rig, things))
-                };
+                let run =
+                    |rig: &Rig, things: &mut Things| rig.elsewhere(thread, || call(rig, things));
                 check(&rig, &format!("{name}, thread {thread}"), *class, others, capture, run);
             }
         }

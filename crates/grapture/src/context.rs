@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use grapture_sys::{CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUcontext, Function, Functions};
 
 use crate::device::Device;
-use crate::drop_error::report;
 use crate::driver::Driver;
+use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
 
 /// A CUDA context. Buffers, streams, events, modules and graphs each keep theirs alive (O1).
@@ -116,7 +116,8 @@ impl Context {
 
     #[inline]
     pub(crate) fn same(&self, other: &Context) -> bool {
-        Arc::ptr_eq(&self.inner, &other.inner) || self.inner.raw == other.inner.raw && self.driver().same(other.driver())
+        Arc::ptr_eq(&self.inner, &other.inner)
+            || self.inner.raw == other.inner.raw && self.driver().same(other.driver())
     }
 
     /// Runs `call` with this context current on the thread, and leaves the thread's own as it was

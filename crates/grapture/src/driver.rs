@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use grapture_sys as sys;
 use grapture_sys::{
-    CU_STREAM_CAPTURE_MODE_RELAXED, CUcontext, CUstreamCaptureMode, Function, FunctionInfo, Functions,
-    LoadError,
+    CU_STREAM_CAPTURE_MODE_RELAXED, CUcontext, CUstreamCaptureMode, Function, FunctionInfo,
+    Functions, LoadError,
 };
 
 use crate::device::Device;

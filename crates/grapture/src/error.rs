@@ -72,7 +72,11 @@ impl CudaError {
 
     /// A refusal: `what` is the argument or object, `problem` what is wrong with it and what to do.
     #[cold]
-    pub(crate) fn refused(code: CUresult, what: &'static str, problem: impl Into<String>) -> CudaError {
+    pub(crate) fn refused(
+        code: CUresult,
+        what: &'static str,
+        problem: impl Into<String>,
+    ) -> CudaError {
         CudaError::Refused(Box::new(Refusal { code: code.0, what, problem: problem.into() }))
     }
 }

@@ -258,7 +258,11 @@ impl Event {
         self.relaxed(|event| {
             // SAFETY: two live events, and the out-pointer is a live local.
             unsafe {
-                (event.functions().cuEventElapsedTime)(&mut milliseconds, start.inner.raw, event.raw)
+                (event.functions().cuEventElapsedTime)(
+                    &mut milliseconds,
+                    start.inner.raw,
+                    event.raw,
+                )
             }
         })?;
         Ok(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3))

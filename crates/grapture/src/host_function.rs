@@ -53,8 +53,7 @@ impl Stream {
             |functions, raw| unsafe { enqueue(functions, raw, run_borrowed, borrowed) },
             |functions, raw| {
                 // SAFETY: a live stream; `owned` is a share in the call, which the one run takes.
-                let code =
-                    unsafe { enqueue(functions, raw, run_owned, owned.cast_mut().cast()) };
+                let code = unsafe { enqueue(functions, raw, run_owned, owned.cast_mut().cast()) };
                 taken = code == CUDA_SUCCESS;
                 code
             },

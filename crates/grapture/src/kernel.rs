@@ -170,14 +170,19 @@ impl Kernel {
     #[doc(alias = "cuFuncSetAttribute")]
     pub fn set_max_dynamic_shared_bytes(&self, bytes: usize) -> CudaResult<()> {
         let inner = &self.inner;
-        let most = inner.limits.shared_optin_bytes.saturating_sub(inner.attributes.static_shared_bytes);
-        let wanted = u32::try_from(bytes).ok().filter(|wanted| *wanted <= most).ok_or_else(|| {
-            CudaError::refused(
-                CUDA_ERROR_INVALID_VALUE,
-                "kernel.max_dynamic_shared_bytes",
-                format!("{bytes} bytes are more than the {most} that a block of `{}` can have here", inner.name),
-            )
-        })?;
+        let most =
+            inner.limits.shared_optin_bytes.saturating_sub(inner.attributes.static_shared_bytes);
+        let wanted =
+            u32::try_from(bytes).ok().filter(|wanted| *wanted <= most).ok_or_else(|| {
+                CudaError::refused(
+                    CUDA_ERROR_INVALID_VALUE,
+                    "kernel.max_dynamic_shared_bytes",
+                    format!(
+                        "{bytes} bytes are more than the {most} that a block of `{}` can have here",
+                        inner.name
+                    ),
+                )
+            })?;
         self.context().driver().relaxed(|functions| {
             let attribute = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             // SAFETY: a function of a live module; the value fits, see above.

@@ -306,7 +306,10 @@ impl<'a> LaunchBuilder<'a> {
                 return refused(what, "it is 0, and every dimension is at least 1".to_owned());
             }
             if value > most {
-                return refused(what, format!("it is {value}, and the device allows at most {most}"));
+                return refused(
+                    what,
+                    format!("it is {value}, and the device allows at most {most}"),
+                );
             }
         }
         let (name, threads, most) =
@@ -370,8 +373,7 @@ impl<'a> LaunchBuilder<'a> {
             return Err(CudaError::from(CUDA_ERROR_NOT_SUPPORTED));
         }
         let Some(cluster) = self.attributes.cluster else { return Ok(()) };
-        let pairs =
-            [(self.grid.x, cluster.x), (self.grid.y, cluster.y), (self.grid.z, cluster.z)];
+        let pairs = [(self.grid.x, cluster.x), (self.grid.y, cluster.y), (self.grid.z, cluster.z)];
         if pairs.iter().any(|(grid, cluster)| *cluster == 0 || grid % cluster != 0) {
             let grid = self.grid;
             return Err(CudaError::refused(
@@ -389,7 +391,11 @@ impl Attributes {
         let mut raw = SmallVec::new();
         if self.cooperative {
             let value = CUlaunchAttributeValue { cooperative: 1 };
-            raw.push(CUlaunchAttribute { id: CU_LAUNCH_ATTRIBUTE_COOPERATIVE, value, ..Default::default() });
+            raw.push(CUlaunchAttribute {
+                id: CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
+                value,
+                ..Default::default()
+            });
         }
         if self.programmatic_serialization {
             let id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;

@@ -58,9 +58,7 @@ pub use graph::{
 };
 pub use kernel::{BlockSize, Kernel, KernelAttributes};
 pub use launch::LaunchBuilder;
-pub use memory::{
-    DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceView, DeviceViewMut, Region2d,
-};
+pub use memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceView, DeviceViewMut, Region2d};
 pub use module::{JitError, JitOptions, Module};
 pub use operation::OperationKind;
 pub use pinned::{PinnedBuffer, PinnedRead, PinnedWrite};

@@ -356,8 +356,10 @@ impl Drop for ModuleInner {
         // SAFETY: made here, and this is the last handle; kernels and graphs hold one (O1, O2).
         // Measured: the call waits for kernels of the module that still run, and a capture bars
         // it, so the thread's mode is relaxed around it (O9).
-        let code =
-            self.context.driver().relaxed(|functions| unsafe { (functions.cuModuleUnload)(self.raw) });
+        let code = self
+            .context
+            .driver()
+            .relaxed(|functions| unsafe { (functions.cuModuleUnload)(self.raw) });
         report("cuModuleUnload", check(code));
     }
 }

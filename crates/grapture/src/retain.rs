@@ -102,7 +102,11 @@ struct Parcel {
 /// # Safety
 ///
 /// `graph` is a live graph of `driver` that no other thread uses meanwhile.
-pub(crate) unsafe fn attach(driver: &Driver, graph: CUgraph, owners: Vec<Owner>) -> CudaResult<Keep> {
+pub(crate) unsafe fn attach(
+    driver: &Driver,
+    graph: CUgraph,
+    owners: Vec<Owner>,
+) -> CudaResult<Keep> {
     if owners.is_empty() {
         return Ok(Keep::Driver);
     }

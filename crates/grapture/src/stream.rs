@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use grapture_sys::{
     CU_STREAM_DEFAULT, CU_STREAM_NON_BLOCKING, CUDA_ERROR_ILLEGAL_STATE,
-    CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_NOT_READY,
-    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUresult, CUstream, Functions,
+    CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_NOT_READY, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+    CUresult, CUstream, Functions,
 };
 
 use crate::capture::CaptureLog;

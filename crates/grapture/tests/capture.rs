@@ -101,8 +101,7 @@ fn a_mode_that_is_none_is_refused(setup: &Setup) {
 
 fn the_legacy_stream_is_refused(setup: &Setup) {
     let stream = Stream::legacy(&setup.context);
-    let error =
-        StreamGraphCapture::begin(&stream, CU_STREAM_CAPTURE_MODE_RELAXED).unwrap_err();
+    let error = StreamGraphCapture::begin(&stream, CU_STREAM_CAPTURE_MODE_RELAXED).unwrap_err();
     assert_eq!(
         error.to_string(),
         "stream: the legacy default stream cannot be captured: make one with `Stream::new`"
@@ -277,7 +276,8 @@ fn a_captured_event_is_refused(setup: &Setup) {
 
 fn an_event_from_outside_is_refused(setup: &Setup) {
     let stream = setup.stream();
-    let (outside, never) = (Event::new(&setup.context).unwrap(), Event::new(&setup.context).unwrap());
+    let (outside, never) =
+        (Event::new(&setup.context).unwrap(), Event::new(&setup.context).unwrap());
     outside.record(&stream).unwrap();
     let capture = StreamGraphCapture::begin(&stream, CU_STREAM_CAPTURE_MODE_GLOBAL).unwrap();
     let error = outside.wait(&stream).unwrap_err();
@@ -492,7 +492,11 @@ fn a_graph_outlives_what_it_uses(setup: &Setup) {
                 word.copy_from_host(&host, &capture_stream)?;
                 // SAFETY: `add` takes an address of a word and a value.
                 unsafe {
-                    kernel.launch_builder(1, 1).arg_mut(&mut word).value(1u32).launch(&capture_stream)?;
+                    kernel
+                        .launch_builder(1, 1)
+                        .arg_mut(&mut word)
+                        .value(1u32)
+                        .launch(&capture_stream)?;
                 }
                 copy.copy_from(&word, &capture_stream)?;
                 copy.copy_to_pinned(&mut setup.pinned_word(), &capture_stream)

@@ -100,9 +100,9 @@ fn shared_memory_beyond_the_default_is_opted_in(setup: &Setup) {
     assert_eq!(out.to_vec(&stream).unwrap(), [31 * 16]);
     let error = shared_sum.set_max_dynamic_shared_bytes(1 << 30).unwrap_err();
     assert!(
-        error.to_string().starts_with(
-            "kernel.max_dynamic_shared_bytes: 1073741824 bytes are more than the "
-        ),
+        error
+            .to_string()
+            .starts_with("kernel.max_dynamic_shared_bytes: 1073741824 bytes are more than the "),
         "{error}"
     );
 }
@@ -181,10 +181,7 @@ fn bad_arguments_are_refused(setup: &Setup) {
     let launch = add.launch_builder(1, 1).arg_mut(&mut word).value(1u64);
     // SAFETY: nothing is launched.
     let error = unsafe { launch.launch(&stream) }.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "kernel.args: argument 1 of `add` has 4 bytes, and 8 were given"
-    );
+    assert_eq!(error.to_string(), "kernel.args: argument 1 of `add` has 4 bytes, and 8 were given");
     assert_eq!(word.to_vec(&stream).unwrap(), [0]);
 }
 
@@ -295,10 +292,7 @@ fn a_module_tells_its_kernels_and_globals(setup: &Setup) {
     assert!(address != 0);
     assert_eq!(bytes, 4);
     let error = setup.module.global("nope").unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "module.global: the module has no global variable `nope`"
-    );
+    assert_eq!(error.to_string(), "module.global: the module has no global variable `nope`");
 }
 
 fn a_kernel_tells_its_attributes(setup: &Setup) {
@@ -335,11 +329,16 @@ fn a_kernel_of_another_context_is_refused(setup: &Setup) {
     {
         // SAFETY: the context outlives the handles of this block.
         let other = unsafe { grapture::Context::borrow_raw(setup.context.device(), raw) };
-        let foreign = Setup { driver: setup.driver.clone(), module: other.load_ptx(KERNELS).unwrap(), context: other };
+        let foreign = Setup {
+            driver: setup.driver.clone(),
+            module: other.load_ptx(KERNELS).unwrap(),
+            context: other,
+        };
         let (stream, foreign_stream) = (setup.stream(), foreign.stream());
         let mut word = DeviceBuffer::<u32>::zeroed(&setup.context, 1).unwrap();
         let mut foreign_word = DeviceBuffer::<u32>::zeroed(&foreign.context, 1).unwrap();
-        let belongs = "it belongs to another context than the stream: make both from the same `Context`";
+        let belongs =
+            "it belongs to another context than the stream: make both from the same `Context`";
         for (error, what) in [
             (foreign.add(&mut word, 1, &stream).unwrap_err(), "kernel"),
             (setup.add(&mut foreign_word, 1, &stream).unwrap_err(), "kernel.arg"),

@@ -39,10 +39,7 @@ pub(crate) struct Recorded {
 
 impl CaptureLog {
     pub(crate) fn new() -> Arc<CaptureLog> {
-        Arc::new(CaptureLog {
-            key: GraphKey::new(),
-            state: Mutex::default(),
-        })
+        Arc::new(CaptureLog { key: GraphKey::new(), state: Mutex::default() })
     }
 
     pub(crate) fn key(&self) -> GraphKey {

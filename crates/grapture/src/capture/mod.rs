@@ -11,9 +11,9 @@ use std::ptr;
 use std::sync::Arc;
 
 use grapture_sys::{
-    CU_STREAM_CAPTURE_STATUS_ACTIVE, CU_STREAM_CAPTURE_STATUS_NONE,
-    CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
-    CUstreamCaptureMode, CUstreamCaptureStatus, Function,
+    CU_STREAM_CAPTURE_STATUS_ACTIVE, CU_STREAM_CAPTURE_STATUS_NONE, CUDA_ERROR_ILLEGAL_STATE,
+    CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUstreamCaptureMode,
+    CUstreamCaptureStatus, Function,
 };
 
 use crate::error::{CudaError, CudaResult, check};
@@ -169,9 +169,13 @@ impl<'s> StreamGraphCapture<'s> {
         match ended {
             Ok(()) if !raw.is_null() => {
                 // SAFETY: the driver gave the graph to this call alone.
-                unsafe { Graph::captured(self.stream.context(), raw, self.log.key(), recorded.owners) }
+                unsafe {
+                    Graph::captured(self.stream.context(), raw, self.log.key(), recorded.owners)
+                }
             }
-            Ok(()) => Err(self.failed(grapture_sys::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED.0, recorded)),
+            Ok(()) => {
+                Err(self.failed(grapture_sys::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED.0, recorded))
+            }
             Err(error) => Err(self.failed(error.code(), recorded)),
         }
     }

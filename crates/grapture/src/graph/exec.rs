@@ -193,9 +193,10 @@ impl Drop for GraphExec {
     fn drop(&mut self) {
         // SAFETY: ours, and the last use. A launch in flight is finished by the driver. The call
         // is one that a capture bars, so the thread's mode is relaxed around it (O9).
-        let code = self.context.driver().relaxed(|functions| unsafe {
-            (functions.cuGraphExecDestroy)(self.raw)
-        });
+        let code = self
+            .context
+            .driver()
+            .relaxed(|functions| unsafe { (functions.cuGraphExecDestroy)(self.raw) });
         report("cuGraphExecDestroy", check(code));
         if let Some(held) = self.held.take() {
             let reclaimer = self.context.driver().reclaimer().handle();

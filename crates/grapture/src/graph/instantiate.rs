@@ -5,10 +5,10 @@ use std::ptr;
 
 use bitflags::bitflags;
 use grapture_sys::{
-    CUDA_ERROR_INVALID_VALUE, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH,
+    CUDA_ERROR_INVALID_VALUE, CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED,
+    CUDA_GRAPH_INSTANTIATE_ERROR, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH,
     CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH, CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD,
-    CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY, CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED,
-    CUDA_GRAPH_INSTANTIATE_ERROR, CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE,
+    CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY, CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE,
     CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED,
     CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED, CUDA_GRAPH_INSTANTIATE_PARAMS,
     CUDA_GRAPH_INSTANTIATE_SUCCESS, CUgraphExec, CUgraphInstantiateResult, Function, Functions,
@@ -289,9 +289,7 @@ impl fmt::Display for InstantiateResult {
                 "a node's operation cannot be launched from the device"
             }
             InstantiateResult::MultipleContexts => "its nodes are of several contexts",
-            InstantiateResult::ConditionalHandleUnused => {
-                "a conditional handle belongs to no node"
-            }
+            InstantiateResult::ConditionalHandleUnused => "a conditional handle belongs to no node",
             InstantiateResult::Other(number) => return write!(f, "reason {number}"),
         })
     }

@@ -243,9 +243,10 @@ impl Drop for Graph {
         // SAFETY: ours, and the last use. Executables made from it live on, and so does what it
         // owns as long as one of them can run (O2). NVIDIA lists the call as one that a capture
         // may bar, so the thread's mode is relaxed around it (O9).
-        let code = self.context.driver().relaxed(|functions| unsafe {
-            (functions.cuGraphDestroy)(self.raw)
-        });
+        let code = self
+            .context
+            .driver()
+            .relaxed(|functions| unsafe { (functions.cuGraphDestroy)(self.raw) });
         report("cuGraphDestroy", check(code));
     }
 }

@@ -90,7 +90,8 @@ impl Graph {
             }
         }
         let known = self.kernels.iter().find(|kernel| kernel.raw() == function);
-        Ok(known.map_or_else(|| "kernel without a name".to_owned(), |kernel| kernel.name().to_owned()))
+        Ok(known
+            .map_or_else(|| "kernel without a name".to_owned(), |kernel| kernel.name().to_owned()))
     }
 
     fn copy(&self, node: CUgraphNode) -> CudaResult<OperationSpec> {
