@@ -194,12 +194,14 @@ fn blocking(
     stream: &Stream,
     call: impl FnOnce(&Functions, CUstream) -> CUresult,
 ) -> CudaResult<Option<()>> {
+    // SAFETY: a live stream.
+    let wait = || stream.with(|functions, raw| unsafe { (functions.cuStreamSynchronize)(raw) });
     stream.driver().relaxed(|_| {
         outside_capture(stream, || {
             let submitted = stream.with(call);
-            // SAFETY: a live stream.
-            let waited =
-                stream.with(|functions, raw| unsafe { (functions.cuStreamSynchronize)(raw) });
+            // A wait may fail for a reason of its own and not have waited. If it fails again, the
+            // context is lost, and nothing of it runs any more.
+            let waited = wait().inspect_err(|_| drop(wait()));
             submitted.and(waited)
         })
     })

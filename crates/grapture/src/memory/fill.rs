@@ -18,22 +18,33 @@ enum Unit {
 }
 
 impl Unit {
-    /// The smallest unit whose repetition is `value`, for memory at `address`.
+    /// The largest unit whose repetition is `value`, for memory at `address`: the value itself if
+    /// it has 1, 2 or 4 bytes.
     fn of(value: &[u8], address: CUdeviceptr) -> CudaResult<Unit> {
-        let repeats = |bytes: usize| {
-            value.len().is_multiple_of(bytes)
-                && value.chunks_exact(bytes).all(|unit| value.starts_with(unit))
-        };
-        let unit = match *value {
-            [first, ..] if repeats(1) => Some(Unit::One(first)),
-            [a, b, ..] if repeats(2) => Some(Unit::Two(u16::from_ne_bytes([a, b]))),
-            [a, b, c, d, ..] if repeats(4) => Some(Unit::Four(u32::from_ne_bytes([a, b, c, d]))),
+        let units = [4, 2, 1].into_iter().filter_map(|bytes| Unit::repeated(value, bytes));
+        let mut unfit = None;
+        for unit in units {
+            // What this library allocates is aligned for every element; foreign memory need not be.
+            if address.is_multiple_of(unit.bytes() as CUdeviceptr) {
+                return Ok(unit);
+            }
+            unfit = Some(unit);
+        }
+        Err(unfit.map_or_else(|| no_unit(value), misaligned))
+    }
+
+    /// The unit of so many bytes, if its repetition is `value`.
+    fn repeated(value: &[u8], bytes: usize) -> Option<Unit> {
+        let unit = value.get(..bytes).filter(|_| value.len().is_multiple_of(bytes))?;
+        if value.chunks_exact(bytes).any(|other| other != unit) {
+            return None;
+        }
+        match *unit {
+            [a] => Some(Unit::One(a)),
+            [a, b] => Some(Unit::Two(u16::from_ne_bytes([a, b]))),
+            [a, b, c, d] => Some(Unit::Four(u32::from_ne_bytes([a, b, c, d]))),
             _ => None,
-        };
-        let unit = unit.ok_or_else(|| no_unit(value))?;
-        // What this library allocates is aligned for every element; foreign memory need not be.
-        let aligned = address.is_multiple_of(unit.bytes() as CUdeviceptr);
-        if aligned { Ok(unit) } else { Err(misaligned(unit)) }
+        }
     }
 
     const fn bytes(self) -> usize {
@@ -167,14 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_filled_by_its_smallest_unit() {
+    fn a_value_is_filled_by_itself_or_by_its_largest_unit() {
         assert_eq!(unit(&[7]), Some(Unit::One(7)));
-        assert_eq!(unit(&[7, 7]), Some(Unit::One(7)));
+        assert_eq!(unit(&[7, 7]), Some(Unit::Two(0x0707)));
         assert_eq!(unit(&0x1234u16.to_ne_bytes()), Some(Unit::Two(0x1234)));
+        assert_eq!(unit(&0u32.to_ne_bytes()), Some(Unit::Four(0)));
         assert_eq!(unit(&1.0f32.to_ne_bytes()), Some(Unit::Four(1.0f32.to_bits())));
-        assert_eq!(unit(&0u64.to_ne_bytes()), Some(Unit::One(0)));
-        assert_eq!(unit(&(-1i64).to_ne_bytes()), Some(Unit::One(0xff)));
-        assert_eq!(unit(&0x1234_1234_1234_1234u64.to_ne_bytes()), Some(Unit::Two(0x1234)));
+        assert_eq!(unit(&0u64.to_ne_bytes()), Some(Unit::Four(0)));
+        assert_eq!(unit(&(-1i64).to_ne_bytes()), Some(Unit::Four(u32::MAX)));
         assert_eq!(unit(&0x1234_5678_1234_5678u64.to_ne_bytes()), Some(Unit::Four(0x1234_5678)));
         assert_eq!(unit(&[1, 2, 1, 2, 1, 2]), Some(Unit::Two(u16::from_ne_bytes([1, 2]))));
         assert_eq!(unit(&[5; 3]), Some(Unit::One(5)));
@@ -188,9 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_not_aligned_is_refused() {
-        assert!(Unit::of(&[1, 2, 3, 4], 0x1002).is_err());
-        assert!(Unit::of(&[1, 2, 1, 2], 0x1002).is_ok());
-        assert!(Unit::of(&[1], 0x1003).is_ok());
+    fn memory_that_is_not_aligned_takes_a_smaller_unit_or_is_refused() {
+        let at = |value: &[u8], address| Unit::of(value, address).ok();
+        assert_eq!(at(&[1, 2, 3, 4], 0x1002), None);
+        assert_eq!(at(&[1, 2, 1, 2], 0x1002), Some(Unit::Two(u16::from_ne_bytes([1, 2]))));
+        assert_eq!(at(&[1, 2, 1, 2], 0x1001), None);
+        assert_eq!(at(&[7, 7, 7, 7], 0x1003), Some(Unit::One(7)));
+        let text = Unit::of(&[1, 2, 3, 4], 0x1002).map_err(|error| error.to_string());
+        assert!(text.is_err_and(|text| text.contains("not aligned to the 4 bytes")));
     }
 }

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unused_imports, reason = "each test binary uses a part")]
 
+pub mod gate;
+
 use std::time::{Duration, Instant};
 
 use grapture::{
