@@ -175,10 +175,12 @@ impl Engine {
 
     /// Holds all tasks back that have not started, or lets them go.
     pub(crate) fn set_paused(&self, paused: bool) {
-        lock(&self.dag).paused = paused;
-        self.work.notify_all();
         let mut dag = lock(&self.dag);
-        self.offer(&mut dag);
+        dag.paused = paused;
+        for _ in 0..dag.ready.len() {
+            self.offer(&mut dag);
+        }
+        self.work.notify_all();
     }
 
     /// Whether the simulation is ending, so that endless work is to give up.

@@ -27,6 +27,8 @@ mod context;
 mod device;
 mod engine;
 mod event;
+#[cfg(feature = "export")]
+mod export;
 mod fault;
 mod graph;
 mod handle;

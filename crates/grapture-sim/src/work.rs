@@ -89,7 +89,7 @@ impl Work {
             Work::Fill(fill) => fill.run(sim).map(|()| Next::Done),
             Work::Host(host) => host.run().map(|()| Next::Done),
             Work::Callback(callback) => callback.run(context).map(|()| Next::Done),
-            Work::MemOps(ops) => memop::run(ops, sim).map(|()| Next::Done),
+            Work::MemOps(ops) => memop::run(ops, sim, context).map(|()| Next::Done),
             Work::Record(stamp) => {
                 stamp.set_now();
                 Ok(Next::Done)

@@ -1,10 +1,14 @@
 //! The threads of the engine: take a ready task, run it, release what waited for it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
+use grapture_sys::CUDA_ERROR_UNKNOWN;
+
 use super::{Dag, Engine, TaskId, wait, wait_at_most};
 use crate::context::ContextCore;
+use crate::fault::Fault;
 use crate::sim::{Sim, lock};
 use crate::work::{Next, Work};
 
@@ -161,7 +165,12 @@ fn run(sim: &Arc<Sim>, context: &Arc<ContextCore>, work: &Work) -> Next {
     if context.fault().is_some() && !work.runs_after_fault() {
         return Next::Done;
     }
-    match work.run(sim, context) {
+    // A mistake in the simulator itself must not leave the task undone for ever.
+    let outcome = catch_unwind(AssertUnwindSafe(|| work.run(sim, context)));
+    let outcome = outcome.unwrap_or_else(|_| {
+        Err(Fault::new(CUDA_ERROR_UNKNOWN, "the simulated driver panicked: see standard error"))
+    });
+    match outcome {
         Ok(next) => next,
         Err(fault) => {
             sim.note_fault(&fault);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use grapture_sys::CUDA_ERROR_ILLEGAL_ADDRESS;
 
+use crate::context::ContextCore;
 use crate::fault::Fault;
 use crate::sim::Sim;
 
@@ -43,13 +44,13 @@ pub(crate) enum MemOp {
     },
 }
 
-/// Does the operations in order.
-pub(crate) fn run(ops: &[MemOp], sim: &Arc<Sim>) -> Result<(), Fault> {
+/// Does the operations in order; gives up where the context breaks or the simulation ends.
+pub(crate) fn run(ops: &[MemOp], sim: &Arc<Sim>, context: &ContextCore) -> Result<(), Fault> {
     for op in ops {
         match *op {
             MemOp::Wait { address, value, bytes, flags } => {
                 while !holds(read(sim, address, bytes)?, value, bytes, flags) {
-                    if sim.engine.is_closing() {
+                    if sim.engine.is_closing() || context.fault().is_some() {
                         return Ok(());
                     }
                     std::thread::sleep(POLL);
