@@ -44,14 +44,18 @@ pub(crate) fn cuStreamBeginCaptureToGraph(
     state.begin_capture(stream, mode, Some(Target { graph, set }))
 }
 
-pub(crate) fn cuStreamEndCapture(sim: &Sim, stream: Ptr<CUstream_st>, out: Ptr<CUgraph>) -> Answer {
+pub(crate) fn cuStreamEndCapture(
+    sim: &Sim,
+    stream: Ptr<CUstream_st>,
+    out: Ptr<CUgraph>,
+) -> Answer {
+    // Whatever goes wrong, there is no graph.
+    out.offer(std::ptr::null_mut());
     let mut state = sim.lock();
     let stream = state.find_stream(stream.address())?;
-    let ended = state.end_capture(stream, std::thread::current().id(), !out.is_null());
+    let ended = state.end_capture(stream, std::thread::current().id(), !out.is_null())?;
     drop(state);
-    let ended = ended.inspect_err(|_| out.offer(std::ptr::null_mut()))?;
-    let graph = ended.graph.inspect_err(|_| out.offer(std::ptr::null_mut()))?;
-    out.offer(graph.raw());
+    out.offer(ended.graph?.raw());
     Ok(())
 }
 

@@ -104,10 +104,12 @@ fn with_params(
         false => None,
     };
     let exec = instantiate(state, out, graph, flags)?;
-    match stream {
-        Some(stream) => state.upload_graph(sim, exec, stream).map_err(failed),
-        None => Ok(()),
-    }
+    let uploaded = stream.map_or(Ok(()), |stream| state.upload_graph(sim, exec, stream));
+    uploaded.map_err(|code| {
+        // Its graph is there, and holds what it held.
+        drop(state.graphs.remove_exec(exec));
+        failed(code)
+    })
 }
 
 /// A stream that can take what no capture takes.

@@ -8,7 +8,7 @@ use grapture_sys::*;
 use super::Ptr;
 use super::graph_node::{Place, add, exec_set, get, set};
 use crate::context::ContextCore;
-use crate::graph::{NodeParams, Placed};
+use crate::graph::{GraphId, NodeParams, Placed};
 use crate::sim::{Answer, Sim, State};
 use crate::work::{self, CopyWork, FillWork};
 
@@ -202,6 +202,21 @@ fn device_of(state: &State, params: Ptr<CUDA_MEM_ALLOC_NODE_PARAMS>) -> Result<u
     if pinned && known { Ok(id as usize) } else { Err(CUDA_ERROR_INVALID_VALUE) }
 }
 
+/// The allocation of node parameters, which then tell its address.
+pub(super) fn allocation(
+    sim: &Sim,
+    state: &mut State,
+    graph: GraphId,
+    params: Ptr<CUDA_MEM_ALLOC_NODE_PARAMS>,
+) -> Result<NodeParams, CUresult> {
+    let mut given = params.read()?;
+    let device = device_of(state, params)?;
+    let allocation = state.graphs.plan_allocation(sim, graph, device, given.bytesize)?;
+    given.dptr = allocation.address;
+    params.write(given)?;
+    Ok(NodeParams::Alloc(allocation))
+}
+
 pub(crate) fn cuGraphAddMemAllocNode(
     sim: &Sim,
     out: Ptr<CUgraphNode>,
@@ -211,16 +226,7 @@ pub(crate) fn cuGraphAddMemAllocNode(
     params: Ptr<CUDA_MEM_ALLOC_NODE_PARAMS>,
 ) -> Answer {
     let place = Place { out, graph, dependencies, data: Ptr::null(), count };
-    let mut given = params.read()?;
-    let mut address = 0;
-    add(sim, place, |state, graph| {
-        let device = device_of(state, params)?;
-        let allocation = state.graphs.plan_allocation(sim, graph, device, given.bytesize)?;
-        address = allocation.address;
-        Ok(NodeParams::Alloc(allocation))
-    })?;
-    given.dptr = address;
-    params.write(given)
+    add(sim, place, |state, graph| allocation(sim, state, graph, params))
 }
 
 pub(crate) fn cuGraphMemAllocNodeGetParams(

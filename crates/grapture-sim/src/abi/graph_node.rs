@@ -24,7 +24,7 @@ pub(super) struct Place<'a> {
 
 impl Place<'_> {
     /// The graph, and the edges that lead to the new node.
-    fn resolve(&self, state: &State) -> Result<(GraphId, Vec<Edge>), CUresult> {
+    pub(super) fn resolve(&self, state: &State) -> Result<(GraphId, Vec<Edge>), CUresult> {
         self.out.required()?;
         let graph = state.graphs.find_graph(self.graph.raw())?;
         let handles = read_handles(self.dependencies, self.count)?;
@@ -64,12 +64,12 @@ pub(super) fn get<T>(
 pub(super) fn set(
     sim: &Sim,
     node: Ptr<CUgraphNode_st>,
-    make: impl FnOnce(&State, &NodeParams) -> Result<NodeParams, CUresult>,
+    make: impl FnOnce(&mut State, &NodeParams) -> Result<NodeParams, CUresult>,
 ) -> Answer {
     let mut state = sim.lock();
     let node = state.graphs.find_node(node.raw())?;
-    let old = state.graphs.params(node)?;
-    let params = make(&state, old)?;
+    let old = state.graphs.params(node)?.clone();
+    let params = make(&mut state, &old)?;
     if params.kind() != old.kind() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -82,12 +82,13 @@ pub(super) fn exec_set(
     sim: &Sim,
     exec: Ptr<CUgraphExec_st>,
     node: Ptr<CUgraphNode_st>,
-    make: impl FnOnce(&State, &NodeParams) -> Result<NodeParams, CUresult>,
+    make: impl FnOnce(&mut State, &NodeParams) -> Result<NodeParams, CUresult>,
 ) -> Answer {
     let mut state = sim.lock();
     let exec = state.graphs.find_exec(exec.raw())?;
     let node = state.graphs.find_node(node.raw())?;
-    let params = make(&state, state.graphs.params(node)?)?;
+    let old = state.graphs.params(node)?.clone();
+    let params = make(&mut state, &old)?;
     state.graphs.exec_mut(exec)?.set_params(node, params).map(drop)
 }
 
@@ -278,7 +279,7 @@ pub(crate) fn cuGraphNodeSetEnabled(
     let mut state = sim.lock();
     let exec = state.graphs.find_exec(exec.raw())?;
     let NodeRef { graph, local } = state.graphs.find_node(node.raw())?;
-    state.graphs.exec_mut(exec)?.graph.find(graph)?.set_enabled(local, enabled != 0)
+    state.graphs.exec_mut(exec)?.part_mut(graph)?.set_enabled(local, enabled != 0)
 }
 
 pub(crate) fn cuGraphNodeGetEnabled(
@@ -290,7 +291,7 @@ pub(crate) fn cuGraphNodeGetEnabled(
     let mut state = sim.lock();
     let exec = state.graphs.find_exec(exec.raw())?;
     let NodeRef { graph, local } = state.graphs.find_node(node.raw())?;
-    let found = state.graphs.exec_mut(exec)?.graph.find(graph)?;
+    let found = state.graphs.exec_mut(exec)?.part_mut(graph)?;
     if !found.def.node(local)?.params.can_be_disabled() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }

@@ -14,6 +14,8 @@ mod graph;
 mod graph_child;
 mod graph_edge;
 mod graph_exec;
+mod graph_generic;
+mod graph_kernel;
 mod graph_memory;
 mod graph_node;
 mod user_object;
@@ -87,6 +89,11 @@ modelled! {
         cuGraphNodeGetEnabled;
     graph_child: cuGraphAddChildGraphNode cuGraphChildGraphNodeGetGraph
         cuGraphExecChildGraphNodeSetParams;
+    graph_generic: cuGraphAddNode cuGraphAddNode_v2 cuGraphNodeSetParams cuGraphExecNodeSetParams;
+    graph_kernel: cuGraphAddKernelNode cuGraphAddKernelNode_v2 cuGraphKernelNodeGetParams
+        cuGraphKernelNodeGetParams_v2 cuGraphKernelNodeSetParams cuGraphKernelNodeSetParams_v2
+        cuGraphExecKernelNodeSetParams cuGraphExecKernelNodeSetParams_v2
+        cuGraphKernelNodeCopyAttributes cuGraphKernelNodeGetAttribute cuGraphKernelNodeSetAttribute;
     graph_memory: cuGraphAddMemcpyNode cuGraphMemcpyNodeGetParams cuGraphMemcpyNodeSetParams
         cuGraphExecMemcpyNodeSetParams cuGraphAddMemsetNode cuGraphMemsetNodeGetParams
         cuGraphMemsetNodeSetParams cuGraphExecMemsetNodeSetParams cuGraphAddMemAllocNode

@@ -10,8 +10,6 @@ mod life;
 mod mode;
 mod seams;
 mod sequence;
-#[cfg(test)]
-mod tests;
 
 use crate::handle::Id;
 

@@ -15,7 +15,6 @@ use super::executable::{ExecGraph, InstantiateError};
 use super::params::NodeParams;
 use super::store::{ExecId, GraphId, Graphs, NodeRef};
 use super::update::UpdateError;
-use super::user_object::UserRefs;
 use crate::engine::TaskId;
 use crate::handle::{Kind, Object};
 
@@ -63,8 +62,8 @@ impl InstantiateFlags {
 /// An executable graph.
 #[derive(Debug)]
 pub(crate) struct Exec {
-    /// What it runs.
-    pub(crate) graph: ExecGraph,
+    /// What it runs. A launch keeps it as it was.
+    pub(crate) graph: Arc<ExecGraph>,
     /// The flags it was made with.
     pub(crate) flags: InstantiateFlags,
     /// Its number.
@@ -79,6 +78,11 @@ impl Object for Exec {
 }
 
 impl Exec {
+    /// What was made from a graph: all of it, or an embedded part.
+    pub(crate) fn part_mut(&mut self, source: GraphId) -> Result<&mut ExecGraph, CUresult> {
+        Arc::make_mut(&mut self.graph).find(source)
+    }
+
     /// Replaces the parameters of a node, and gives back what they replace: it may be the last to
     /// hold something, so it is dropped when no lock is held.
     pub(crate) fn set_params(
@@ -86,22 +90,23 @@ impl Exec {
         node: NodeRef,
         params: NodeParams,
     ) -> Result<NodeParams, CUresult> {
-        let graph = self.graph.find(node.graph)?;
+        let graph = self.part_mut(node.graph)?;
         let there = graph.def.params_mut(node.local)?;
         super::update::check_change(there, &params).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
         Ok(std::mem::replace(there, params))
     }
 
-    /// Puts a graph of the same shape into a child graph node.
+    /// Puts a graph of the same shape into a child graph node, and gives back what it replaces, to
+    /// be dropped when no lock is held.
     pub(crate) fn set_child(
         &mut self,
         node: NodeRef,
         with: &ExecGraph,
-    ) -> Result<Arc<UserRefs>, CUresult> {
-        let graph = self.graph.find(node.graph)?;
+    ) -> Result<ExecGraph, CUresult> {
+        let graph = self.part_mut(node.graph)?;
         let child = graph.children.get_mut(&node.local).ok_or(CUDA_ERROR_INVALID_VALUE)?;
         let merged = super::update::merge(child, with).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
-        Ok(std::mem::replace(child, merged).users)
+        Ok(std::mem::replace(child, merged))
     }
 }
 
@@ -127,7 +132,7 @@ impl Graphs {
         }
         let number = self.next_number();
         self.graph_mut(source).map_err(failed)?.execs += 1;
-        Ok(self.execs.insert(Exec { graph: snapshot, flags, number, last: None }))
+        Ok(self.execs.insert(Exec { graph: Arc::new(snapshot), flags, number, last: None }))
     }
 
     /// Gives an executable the parameters of a graph of the same shape, and gives back what they
@@ -136,11 +141,11 @@ impl Graphs {
         &mut self,
         exec: ExecId,
         graph: GraphId,
-    ) -> Result<ExecGraph, UpdateError> {
+    ) -> Result<Arc<ExecGraph>, UpdateError> {
         let failed = |_| UpdateError { result: CU_GRAPH_EXEC_UPDATE_ERROR, node: None, from: None };
         let updated = super::update::updated(&self.exec(exec).map_err(failed)?.graph, self, graph)?;
         let exec = self.exec_mut(exec).map_err(failed)?;
-        Ok(std::mem::replace(&mut exec.graph, updated))
+        Ok(std::mem::replace(&mut exec.graph, Arc::new(updated)))
     }
 
     /// An executable.

@@ -4,8 +4,8 @@
 //! launches. Whether the allocation lives is known as calls are made, before anything runs: a launch
 //! that would bring a living allocation to life again is refused.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
 
 use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_OUT_OF_MEMORY, CUresult};
 
@@ -55,8 +55,9 @@ impl Graphs {
         let address = sim.memory.reserve(device, bytes)?;
         let live = AtomicBool::new(false);
         let allocation = Arc::new(Allocation { address, bytes, device, live });
-        self.allocations.insert(address, Arc::downgrade(&allocation));
-        self.allocations.retain(|_, planned| planned.strong_count() > 0);
+        // What lives is known until it is freed, also when its graph is gone.
+        self.allocations.retain(|_, known| known.is_live() || Arc::strong_count(known) > 1);
+        self.allocations.insert(address, allocation.clone());
         Ok(allocation)
     }
 
@@ -74,18 +75,18 @@ impl Graphs {
     }
 
     /// The allocation of the allocation node with this address.
-    pub(crate) fn allocation(&self, address: u64) -> Option<Arc<Allocation>> {
-        self.allocations.get(&address)?.upgrade()
+    pub(crate) fn allocation(&self, address: u64) -> Option<&Arc<Allocation>> {
+        self.allocations.get(&address)
     }
 
     /// Whether all of a range lies in what some allocation node allocates.
     pub(crate) fn plans(&self, address: u64, len: usize) -> bool {
-        let covers = |allocation: Arc<Allocation>| {
+        let covers = |allocation: &Arc<Allocation>| {
             let offset = address.checked_sub(allocation.address);
             let end = offset.and_then(|offset| offset.checked_add(len as u64));
             end.is_some_and(|end| end <= allocation.bytes as u64)
         };
-        self.allocations.values().filter_map(Weak::upgrade).any(covers)
+        self.allocations.values().any(covers)
     }
 
     /// Notes that a call frees an address; whether it is that of an allocation of a graph, alive.

@@ -4,7 +4,7 @@
 //! number. Graphs embedded in child graph nodes are graphs like others, owned by their node.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Weak;
+use std::sync::Arc;
 
 use grapture_sys::{
     CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED, CUgraph_st, CUgraphNode_st, CUresult,
@@ -90,7 +90,7 @@ pub(crate) struct Graphs {
     /// User objects, until they are looked for after their destruction.
     pub(crate) objects: Registry<UserObject>,
     /// The allocations of allocation nodes, by their address.
-    pub(super) allocations: HashMap<u64, Weak<Allocation>>,
+    pub(super) allocations: HashMap<u64, Arc<Allocation>>,
     numbers: u32,
 }
 

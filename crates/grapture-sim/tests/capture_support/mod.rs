@@ -341,7 +341,8 @@ impl Line<'_> {
 }
 
 impl Journal {
-    pub fn lines(&self) -> Vec<usize> {
-        self.entries.lock().expect("the journal").clone()
+    /// What was written so far; it starts anew.
+    pub fn take(&self) -> Vec<usize> {
+        std::mem::take(&mut self.entries.lock().expect("the journal"))
     }
 }
