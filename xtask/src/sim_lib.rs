@@ -9,8 +9,9 @@ use crate::process;
 
 /// Builds the library in release, and leaves it at `target/sim/libcuda.so.1`.
 pub fn run(root: &Path) -> Result<()> {
-    let build = ["build", "--release", "--package", "grapture-sim", "--features", "export"];
-    process::run(process::cargo(root).args(build))?;
+    let package = ["rustc", "--release", "--package", "grapture-sim", "--features", "export"];
+    let library = ["--lib", "--crate-type", "cdylib"];
+    process::run(process::cargo(root).args(package).args(library))?;
     let built = process::target(root).join("release/libgrapture_sim.so");
     let folder = process::target(root).join("sim");
     fs::create_dir_all(&folder)?;
