@@ -9,8 +9,10 @@ use grapture_sys::{
     CUDA_ERROR_INVALID_VALUE, CUctx_st, CUresult, CUstreamCaptureMode,
 };
 
+use crate::capture;
 use crate::engine::TaskId;
 use crate::fault::Fault;
+use crate::graph::Removed;
 use crate::handle::{Id, Kind, Object};
 use crate::sim::State;
 use crate::stream::{Stream, StreamKind};
@@ -145,12 +147,16 @@ impl State {
         Ok(stream)
     }
 
-    /// Takes a context and everything in it away. Its work must be done.
-    pub(crate) fn destroy_context(&mut self, id: Id<Context>) {
-        let Some(context) = self.contexts.remove(id) else { return };
+    /// Takes a context and everything in it away. Its work must be done. What is left of captures
+    /// is to be dropped when no lock is held.
+    #[must_use = "to be dropped when no lock is held"]
+    pub(crate) fn destroy_context(&mut self, id: Id<Context>) -> Vec<Arc<Removed>> {
+        let mut leavings = Vec::new();
+        let Some(context) = self.contexts.remove(id) else { return leavings };
         let streams: Vec<_> =
             self.streams.iter().filter(|(_, s)| s.context == id).map(first).collect();
         for stream in streams {
+            leavings.extend(capture::stream_destroyed(self, stream));
             self.streams.remove(stream);
         }
         let events: Vec<_> =
@@ -164,6 +170,7 @@ impl State {
             self.remove_module(module);
         }
         drop(context);
+        leavings
     }
 }
 

@@ -196,5 +196,6 @@ impl State {
         live.libraries += self.libraries.len();
         live.pools += self.pools.iter().filter(|(_, pool)| !pool.default).count();
         self.graphs.count(live);
+        live.captures += self.captures.streams();
     }
 }

@@ -146,6 +146,13 @@ pub(crate) fn run_now(
     let core = state.core_of(stream)?;
     let deps = state.predecessors(stream)?;
     let task = sim.engine.submit(deps, &core, work);
+    replace_last(state, stream, task)?;
+    Ok(task)
+}
+
+/// Makes a task the one that comes next on a stream waits for. It must wait for what the stream
+/// waited for.
+pub(crate) fn replace_last(state: &mut State, stream: Id<Stream>, task: TaskId) -> Answer {
     let this = state.stream_mut(stream)?;
     this.last = Some(task);
     if this.kind == StreamKind::Legacy {
@@ -153,7 +160,7 @@ pub(crate) fn run_now(
         let context = this.context;
         state.context_mut(context)?.orphans.clear();
     }
-    Ok(task)
+    Ok(())
 }
 
 /// Makes what comes next on a stream wait for a task too.

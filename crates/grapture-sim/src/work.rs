@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 pub(crate) use copy::{CopyWork, Place};
 pub(crate) use fill::FillWork;
-pub(crate) use host::{CallbackWork, HostWork, in_host_function};
+pub(crate) use host::{CallbackWork, HostWork, call_program, in_host_function};
 pub(crate) use kernel::{KernelWork, LaunchAttributes};
 pub(crate) use memop::MemOp;
 

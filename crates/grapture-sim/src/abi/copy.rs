@@ -7,6 +7,7 @@ use grapture_sys::*;
 
 use super::Ptr;
 use crate::capture;
+use crate::graph::Graphs;
 use crate::sim::{Answer, Sim};
 use crate::stream;
 use crate::work::{CopyWork, Place, Work};
@@ -21,11 +22,22 @@ fn host<T>(pointer: Ptr<T>) -> Place {
 
 /// What a copy has to obey: 1 if its ends do not exist or are too small, 801 for arrays.
 pub(crate) fn check(sim: &Sim, copy: &CopyWork) -> Answer {
-    check_end(sim, copy, &copy.source)?;
-    check_end(sim, copy, &copy.target)
+    [&copy.source, &copy.target].into_iter().try_for_each(|end| {
+        let (first, len) = range(copy, end)?;
+        check_memory(sim, end, first, len)
+    })
 }
 
-fn check_end(sim: &Sim, copy: &CopyWork, place: &Place) -> Answer {
+/// As [`check`], for a copy in a graph: an end may lie in what an allocation node will provide.
+pub(crate) fn check_planned(sim: &Sim, graphs: &Graphs, copy: &CopyWork) -> Answer {
+    [&copy.source, &copy.target].into_iter().try_for_each(|end| {
+        let (first, len) = range(copy, end)?;
+        if graphs.plans(first, len) { Ok(()) } else { check_memory(sim, end, first, len) }
+    })
+}
+
+/// The addresses from the first to the last byte of an end.
+fn range(copy: &CopyWork, place: &Place) -> Result<(u64, usize), CUresult> {
     if place.kind == CU_MEMORYTYPE_ARRAY {
         return Err(CUDA_ERROR_NOT_SUPPORTED);
     }
@@ -38,7 +50,10 @@ fn check_end(sim: &Sim, copy: &CopyWork, place: &Place) -> Answer {
     let first = place.row(0, 0).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     let last = place.row(copy.height.saturating_sub(1), copy.depth.saturating_sub(1));
     let last = last.ok_or(CUDA_ERROR_INVALID_VALUE)?;
-    let len = (last - first) as usize + copy.width;
+    Ok((first, (last - first) as usize + copy.width))
+}
+
+fn check_memory(sim: &Sim, place: &Place, first: u64, len: usize) -> Answer {
     let on_host = matches!(place.kind, CU_MEMORYTYPE_HOST | CU_MEMORYTYPE_UNIFIED);
     match sim.memory.snapshot().place(first, len) {
         Ok(crate::memory::Place::Allocated { .. }) => Ok(()),
@@ -60,10 +75,11 @@ fn submit(sim: &Sim, stream: Ptr<CUstream_st>, mut copy: CopyWork) -> Answer {
     if copy.bytes() == 0 {
         return Ok(());
     }
-    check(sim, &copy)?;
     if capture::is_capturing(&state, id) {
+        check_planned(sim, &state.graphs, &copy)?;
         return stream::submit(sim, &mut state, id, Work::Copy(copy));
     }
+    check(sim, &copy)?;
     if is_pageable(sim, &copy.source) {
         let bytes = copy.read_source(sim).map_err(|fault| fault.code)?;
         copy.staged = Some(Arc::from(bytes));

@@ -125,7 +125,8 @@ pub(super) fn end(sim: &Sim, context: Id<Context>) -> Answer {
         return Ok(());
     };
     sim.engine.wait_context(core.key);
-    sim.lock().destroy_context(context);
+    let leavings = sim.lock().destroy_context(context);
+    drop(leavings);
     sim.memory.free_of(context);
     Ok(())
 }

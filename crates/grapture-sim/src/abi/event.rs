@@ -135,11 +135,9 @@ pub(crate) fn cuEventElapsedTime(
     let state = sim.lock();
     let (start, end) = (named(&state, start)?, named(&state, end)?);
     out.required()?;
+    capture::check_event_question(&state, start)?;
+    capture::check_event_question(&state, end)?;
     let (start, end) = (sound(&state, start)?, sound(&state, end)?);
-    let captured = |event: &Event| matches!(event.recorded, Recorded::Captured(_));
-    if captured(start) || captured(end) {
-        return Err(CUDA_ERROR_CAPTURED_EVENT);
-    }
     let untimed = (start.flags | end.flags) & CU_EVENT_DISABLE_TIMING.0 != 0;
     if untimed || start.context != end.context {
         return Err(CUDA_ERROR_INVALID_HANDLE);

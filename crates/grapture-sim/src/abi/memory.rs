@@ -69,6 +69,10 @@ pub(crate) fn cuMemAllocPitch_v2(
 fn free(sim: &Sim, address: u64, freeable: fn(AllocationKind) -> bool) -> Answer {
     let mut state = sim.lock();
     capture::check_unsafe_call(&mut state)?;
+    if state.graphs.end_allocation(address) {
+        sim.memory.free(address);
+        return Ok(());
+    }
     let found = sim.memory.find(address).filter(|a| a.start == address && freeable(a.kind));
     let allocation = found.ok_or(CUDA_ERROR_INVALID_VALUE)?;
     let core = match allocation.context {
@@ -79,7 +83,7 @@ fn free(sim: &Sim, address: u64, freeable: fn(AllocationKind) -> bool) -> Answer
     if !allocation.doom() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    let waits = !matches!(allocation.kind, AllocationKind::Pooled | AllocationKind::Graph);
+    let waits = allocation.kind != AllocationKind::Pooled;
     if let Some(core) = core.filter(|_| waits) {
         sim.engine.wait_context(core.key);
     }
@@ -88,11 +92,11 @@ fn free(sim: &Sim, address: u64, freeable: fn(AllocationKind) -> bool) -> Answer
 }
 
 pub(crate) fn cuMemFree_v2(sim: &Sim, address: CUdeviceptr) -> Answer {
-    use AllocationKind::{Device, Graph, Managed, Pooled};
+    use AllocationKind::{Device, Managed, Pooled};
     if address == 0 {
         return Ok(());
     }
-    free(sim, address, |kind| matches!(kind, Device | Pooled | Managed | Graph))
+    free(sim, address, |kind| matches!(kind, Device | Pooled | Managed))
 }
 
 pub(crate) fn cuMemAllocHost_v2(sim: &Sim, out: Ptr<*mut c_void>, bytes: usize) -> Answer {

@@ -8,6 +8,18 @@
 
 #![allow(non_snake_case, clippy::too_many_arguments, reason = "the signatures are the driver's")]
 
+mod array;
+mod capture;
+mod graph;
+mod graph_child;
+mod graph_edge;
+mod graph_exec;
+mod graph_generic;
+mod graph_kernel;
+mod graph_memory;
+mod graph_node;
+mod user_object;
+
 mod context;
 pub(crate) mod copy;
 mod device;
@@ -56,6 +68,39 @@ macro_rules! modelled {
 
 modelled! {
     init: cuInit cuDriverGetVersion cuGetErrorName cuGetErrorString;
+    capture: cuStreamBeginCapture cuStreamBeginCapture_v2 cuStreamBeginCaptureToGraph
+        cuStreamEndCapture cuStreamIsCapturing cuStreamGetCaptureInfo cuStreamGetCaptureInfo_v2
+        cuStreamGetCaptureInfo_v3 cuStreamUpdateCaptureDependencies
+        cuStreamUpdateCaptureDependencies_v2 cuThreadExchangeStreamCaptureMode;
+    graph: cuGraphCreate cuGraphDestroy cuGraphClone cuGraphNodeFindInClone cuGraphGetNodes
+        cuGraphGetRootNodes cuGraphGetId cuGraphDebugDotPrint;
+    graph_edge: cuGraphAddDependencies cuGraphAddDependencies_v2 cuGraphRemoveDependencies
+        cuGraphRemoveDependencies_v2 cuGraphGetEdges cuGraphGetEdges_v2 cuGraphNodeGetDependencies
+        cuGraphNodeGetDependencies_v2 cuGraphNodeGetDependentNodes cuGraphNodeGetDependentNodes_v2;
+    graph_exec: cuGraphInstantiate cuGraphInstantiate_v2 cuGraphInstantiateWithFlags
+        cuGraphInstantiateWithParams cuGraphExecGetFlags cuGraphExecGetId cuGraphUpload
+        cuGraphLaunch cuGraphExecDestroy cuGraphExecUpdate cuGraphExecUpdate_v2;
+    graph_node: cuGraphNodeGetType cuGraphNodeGetLocalId cuGraphNodeGetContainingGraph
+        cuGraphDestroyNode cuGraphAddEmptyNode cuGraphAddHostNode cuGraphHostNodeGetParams
+        cuGraphHostNodeSetParams cuGraphExecHostNodeSetParams cuGraphAddEventRecordNode
+        cuGraphAddEventWaitNode cuGraphEventRecordNodeGetEvent cuGraphEventWaitNodeGetEvent
+        cuGraphEventRecordNodeSetEvent cuGraphEventWaitNodeSetEvent
+        cuGraphExecEventRecordNodeSetEvent cuGraphExecEventWaitNodeSetEvent cuGraphNodeSetEnabled
+        cuGraphNodeGetEnabled;
+    graph_child: cuGraphAddChildGraphNode cuGraphChildGraphNodeGetGraph
+        cuGraphExecChildGraphNodeSetParams;
+    graph_generic: cuGraphAddNode cuGraphAddNode_v2 cuGraphNodeSetParams cuGraphExecNodeSetParams;
+    graph_kernel: cuGraphAddKernelNode cuGraphAddKernelNode_v2 cuGraphKernelNodeGetParams
+        cuGraphKernelNodeGetParams_v2 cuGraphKernelNodeSetParams cuGraphKernelNodeSetParams_v2
+        cuGraphExecKernelNodeSetParams cuGraphExecKernelNodeSetParams_v2
+        cuGraphKernelNodeCopyAttributes cuGraphKernelNodeGetAttribute cuGraphKernelNodeSetAttribute;
+    graph_memory: cuGraphAddMemcpyNode cuGraphMemcpyNodeGetParams cuGraphMemcpyNodeSetParams
+        cuGraphExecMemcpyNodeSetParams cuGraphAddMemsetNode cuGraphMemsetNodeGetParams
+        cuGraphMemsetNodeSetParams cuGraphExecMemsetNodeSetParams cuGraphAddMemAllocNode
+        cuGraphMemAllocNodeGetParams cuGraphAddMemFreeNode cuGraphMemFreeNodeGetParams
+        cuDeviceGraphMemTrim;
+    user_object: cuUserObjectCreate cuUserObjectRetain cuUserObjectRelease cuGraphRetainUserObject
+        cuGraphReleaseUserObject;
     lookup: cuGetProcAddress cuGetProcAddress_v2;
     device: cuDeviceGetCount cuDeviceGet cuDeviceGetName cuDeviceGetPCIBusId cuDeviceGetUuid
         cuDeviceGetUuid_v2 cuDeviceTotalMem_v2 cuDeviceGetAttribute cuDeviceCanAccessPeer

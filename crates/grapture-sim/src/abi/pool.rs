@@ -128,13 +128,16 @@ fn allocate_on(
 }
 
 pub(crate) fn cuMemFreeAsync(sim: &Sim, address: CUdeviceptr, stream: Ptr<CUstream_st>) -> Answer {
-    use AllocationKind::{Device, Graph, Managed, Pooled};
+    use AllocationKind::{Device, Managed, Pooled};
     let mut state = sim.lock();
     let id = state.find_stream(stream.address())?;
     if capture::free(sim, &mut state, id, address)? {
         return Ok(());
     }
-    let freeable = |kind| matches!(kind, Device | Pooled | Managed | Graph);
+    if state.graphs.end_allocation(address) {
+        return stream::run_now(sim, &mut state, id, Work::Free(address)).map(drop);
+    }
+    let freeable = |kind| matches!(kind, Device | Pooled | Managed);
     let found = sim.memory.find(address).filter(|a| a.start == address && freeable(a.kind));
     match found {
         Some(allocation) if allocation.doom() => {
@@ -167,7 +170,8 @@ pub(crate) fn cuMemPoolCreate(
     out.write(pool.raw())
 }
 
-fn location_of(props: Ptr<CUmemPoolProps_v1>) -> Result<[u32; 2], CUresult> {
+/// The type of a pool's place and its number.
+pub(super) fn location_of(props: Ptr<CUmemPoolProps_v1>) -> Result<[u32; 2], CUresult> {
     let word = std::mem::offset_of!(CUmemPoolProps_v1, location) / size_of::<u32>();
     let words = props.cast::<u32>();
     Ok([words.at(word)?.read()?, words.at(word + 1)?.read()?])

@@ -78,10 +78,12 @@ pub(crate) fn cuStreamGetDevice(sim: &Sim, stream: Ptr<CUstream_st>, out: Ptr<CU
 }
 
 pub(crate) fn cuStreamDestroy_v2(sim: &Sim, stream: Ptr<CUstream_st>) -> Answer {
+    // Declared before the lock, so that it is dropped after it: a destructor may run.
+    let _leavings;
     let mut state = sim.lock();
     let found = state.streams.find(stream.address());
     let id = found.ok_or(CUDA_ERROR_INVALID_HANDLE)?;
-    capture::stream_destroyed(&mut state, id);
+    _leavings = capture::stream_destroyed(&mut state, id);
     let Some(gone) = state.streams.remove(id) else { return Err(CUDA_ERROR_INVALID_HANDLE) };
     if let Some(context) = state.contexts.get_mut(gone.context) {
         if gone.kind.is_blocking() {

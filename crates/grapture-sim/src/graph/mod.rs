@@ -1,33 +1,28 @@
-//! Graphs.
+//! Graphs: their definitions, what is instantiated from them, and how that runs.
+//!
+//! [`definition`] is the pure part: nodes, edges, order. [`store`] gives them handles and embeds
+//! and copies graphs. [`executable`] is the snapshot that [`launch`] turns into tasks of the
+//! engine, and that [`update`] changes.
 
-use std::sync::Arc;
+mod definition;
+mod dot;
+mod edge;
+mod exec;
+mod executable;
+mod launch;
+mod memory;
+mod params;
+mod store;
+mod update;
+mod user_object;
+mod work;
 
-use crate::context::ContextCore;
-use crate::fault::Fault;
-use crate::live::LiveObjects;
-use crate::sim::Sim;
-use crate::work::Next;
-
-/// The graphs of a simulation, their nodes and executables, and the user objects.
-pub(crate) struct Graphs {}
-
-impl Graphs {
-    /// None.
-    pub(crate) fn new(_simulation: u8) -> Graphs {
-        Graphs {}
-    }
-
-    /// Adds what is alive to the count.
-    pub(crate) fn count(&self, _live: &mut LiveObjects) {}
-}
-
-/// What graphs run beyond the operations of streams.
-#[derive(Clone, Debug)]
-pub(crate) enum GraphWork {}
-
-impl GraphWork {
-    /// Does it.
-    pub(crate) fn run(&self, _sim: &Arc<Sim>, _context: &Arc<ContextCore>) -> Result<Next, Fault> {
-        match *self {}
-    }
-}
+pub(crate) use definition::{FullEdge, GraphDef, LocalId, Node};
+pub(crate) use edge::{Edge, EdgeData};
+pub(crate) use exec::InstantiateFlags;
+pub(crate) use executable::{ExecGraph, InstantiateError};
+pub(crate) use params::{KernelNode, NodeParams, Placed};
+pub(crate) use store::{ExecId, Graph, GraphId, Graphs, NodeRef, Removed};
+pub(crate) use update::UpdateError;
+pub(crate) use user_object::UserObject;
+pub(crate) use work::GraphWork;

@@ -106,6 +106,27 @@ impl Memory {
         Ok(start)
     }
 
+    /// Sets an address aside for memory that [`back`](Memory::back) provides later.
+    pub(crate) fn reserve(&self, device: usize, len: usize) -> Result<u64, CUresult> {
+        self.change(|space| space.next_address(device, len)).ok_or(CUDA_ERROR_OUT_OF_MEMORY)
+    }
+
+    /// Provides zeroed memory at an address that was set aside, unless there is some already.
+    pub(crate) fn back(&self, start: u64, len: usize, device: usize) -> Result<(), CUresult> {
+        if self.find(start).is_some() {
+            return Ok(());
+        }
+        if self.free_bytes(device) < len {
+            return Err(CUDA_ERROR_OUT_OF_MEMORY);
+        }
+        let bytes = SharedBytes::try_new(len).ok_or(CUDA_ERROR_OUT_OF_MEMORY)?;
+        let kind = AllocationKind::Graph;
+        self.change(|space| {
+            space.insert(Allocation::new(kind, start, Arc::new(bytes), device, None));
+        });
+        Ok(())
+    }
+
     /// Makes memory of the program reachable from devices.
     pub(crate) fn register(
         &self,

@@ -1,0 +1,67 @@
+//! Child graph nodes.
+
+use grapture_sys::*;
+
+use super::Ptr;
+use super::graph_node::{Place, get};
+use crate::graph::{ExecGraph, NodeParams};
+use crate::sim::{Answer, Sim};
+
+/// Adds a node that embeds a copy of a graph.
+pub(super) fn add(sim: &Sim, place: Place<'_>, child: *mut CUgraph_st) -> Answer {
+    let mut state = sim.lock();
+    let (graph, edges) = place.resolve(&state)?;
+    let child = state.graphs.find_graph(child)?;
+    let node = state.graphs.add_child(graph, child, &edges)?;
+    place.out.write(state.graphs.node_handle(node))
+}
+
+pub(crate) fn cuGraphAddChildGraphNode(
+    sim: &Sim,
+    out: Ptr<CUgraphNode>,
+    graph: Ptr<CUgraph_st>,
+    dependencies: Ptr<CUgraphNode>,
+    count: usize,
+    child: Ptr<CUgraph_st>,
+) -> Answer {
+    add(sim, Place { out, graph, dependencies, data: Ptr::null(), count }, child.raw())
+}
+
+pub(crate) fn cuGraphChildGraphNodeGetGraph(
+    sim: &Sim,
+    node: Ptr<CUgraphNode_st>,
+    out: Ptr<CUgraph>,
+) -> Answer {
+    get(sim, node, out, |params| match params {
+        NodeParams::Child(graph) => Some(graph.raw()),
+        _ => None,
+    })
+}
+
+/// Gives a child graph node of an executable the parameters of a graph of the same shape.
+pub(super) fn exec_set(
+    sim: &Sim,
+    exec: Ptr<CUgraphExec_st>,
+    node: Ptr<CUgraphNode_st>,
+    child: *mut CUgraph_st,
+) -> Answer {
+    let mut state = sim.lock();
+    let exec = state.graphs.find_exec(exec.raw())?;
+    let node = state.graphs.find_node(node.raw())?;
+    let child = state.graphs.find_graph(child)?;
+    let with = ExecGraph::new(&state.graphs, child).map_err(|error| error.code)?;
+    let replaced = state.graphs.exec_mut(exec)?.set_child(node, &with);
+    // What was replaced and what was read may hold user objects.
+    drop(state);
+    drop(with);
+    replaced.map(drop)
+}
+
+pub(crate) fn cuGraphExecChildGraphNodeSetParams(
+    sim: &Sim,
+    exec: Ptr<CUgraphExec_st>,
+    node: Ptr<CUgraphNode_st>,
+    child: Ptr<CUgraph_st>,
+) -> Answer {
+    exec_set(sim, exec, node, child.raw())
+}

@@ -1,0 +1,150 @@
+//! Nodes of any kind, by the one struct that can describe them all.
+
+use grapture_sys::*;
+
+use super::graph_kernel::{KernelParams, attributes_of};
+use super::graph_node::{Place, add, event, exec_set, host, set};
+use super::{Ptr, graph_child, graph_memory};
+use crate::graph::{GraphId, NodeParams};
+use crate::sim::{Answer, Sim, State};
+use crate::work::LaunchAttributes;
+
+/// The parameters of one kind inside the struct.
+fn body<T>(params: Ptr<CUgraphNodeParams>) -> Result<Ptr<T>, CUresult> {
+    let offset = std::mem::offset_of!(CUgraphNodeParams, __bindgen_anon_1);
+    Ok(params.cast::<u8>().at(offset)?.cast())
+}
+
+/// The kind that the struct describes. What is reserved must be zero.
+fn kind(params: Ptr<CUgraphNodeParams>) -> Result<CUgraphNodeType, CUresult> {
+    let given = params.read()?;
+    let clean = given.reserved0 == [0; 3] && given.reserved2 == 0;
+    if clean { Ok(given.type_) } else { Err(CUDA_ERROR_INVALID_VALUE) }
+}
+
+/// The node that the struct describes, of a kind whose parameters can be replaced: the others are
+/// left to the caller.
+fn node(
+    sim: &Sim,
+    state: &mut State,
+    params: Ptr<CUgraphNodeParams>,
+    attributes: LaunchAttributes,
+) -> Result<NodeParams, CUresult> {
+    match kind(params)? {
+        CU_GRAPH_NODE_TYPE_EMPTY => Ok(NodeParams::Empty),
+        CU_GRAPH_NODE_TYPE_KERNEL => {
+            // The third version of the struct has the fields of the second.
+            KernelParams::second(body(params)?)?.node(sim, state, attributes)
+        }
+        CU_GRAPH_NODE_TYPE_MEMCPY => {
+            let given: CUDA_MEMCPY_NODE_PARAMS = body(params)?.read()?;
+            if given.flags != 0 || given.reserved != 0 {
+                return Err(CUDA_ERROR_INVALID_VALUE);
+            }
+            let context = graph_memory::context(state, given.copyCtx)?;
+            graph_memory::copy(sim, state, context, &given.copyParams)
+        }
+        CU_GRAPH_NODE_TYPE_MEMSET => {
+            let given: CUDA_MEMSET_NODE_PARAMS_v2 = body(params)?.read()?;
+            let context = graph_memory::context(state, given.ctx)?;
+            let fill = CUDA_MEMSET_NODE_PARAMS_v1 {
+                dst: given.dst,
+                pitch: given.pitch,
+                value: given.value,
+                elementSize: given.elementSize,
+                width: given.width,
+                height: given.height,
+            };
+            graph_memory::fill(context, &fill)
+        }
+        CU_GRAPH_NODE_TYPE_HOST => {
+            let given: CUDA_HOST_NODE_PARAMS_v1 = body(params)?.read()?;
+            host(given.fn_, given.userData)
+        }
+        CU_GRAPH_NODE_TYPE_EVENT_RECORD => {
+            let given: CUevent = body(params)?.read()?;
+            event(state, given).map(NodeParams::Record)
+        }
+        CU_GRAPH_NODE_TYPE_WAIT_EVENT => {
+            let given: CUevent = body(params)?.read()?;
+            event(state, given).map(NodeParams::Wait)
+        }
+        _ => Err(CUDA_ERROR_NOT_SUPPORTED),
+    }
+}
+
+/// The node that the struct describes, of a kind that a graph is asked about.
+fn new_node(
+    sim: &Sim,
+    state: &mut State,
+    graph: GraphId,
+    params: Ptr<CUgraphNodeParams>,
+) -> Result<NodeParams, CUresult> {
+    match kind(params)? {
+        CU_GRAPH_NODE_TYPE_MEM_ALLOC => graph_memory::allocation(sim, state, graph, body(params)?),
+        CU_GRAPH_NODE_TYPE_MEM_FREE => {
+            let address: CUdeviceptr = body(params)?.read()?;
+            state.graphs.plan_free(graph, address)?;
+            Ok(NodeParams::Free(address))
+        }
+        _ => node(sim, state, params, LaunchAttributes::default()),
+    }
+}
+
+pub(crate) fn cuGraphAddNode(
+    sim: &Sim,
+    out: Ptr<CUgraphNode>,
+    graph: Ptr<CUgraph_st>,
+    dependencies: Ptr<CUgraphNode>,
+    count: usize,
+    params: Ptr<CUgraphNodeParams>,
+) -> Answer {
+    cuGraphAddNode_v2(sim, out, graph, dependencies, Ptr::null(), count, params)
+}
+
+pub(crate) fn cuGraphAddNode_v2(
+    sim: &Sim,
+    out: Ptr<CUgraphNode>,
+    graph: Ptr<CUgraph_st>,
+    dependencies: Ptr<CUgraphNode>,
+    data: Ptr<CUgraphEdgeData>,
+    count: usize,
+    params: Ptr<CUgraphNodeParams>,
+) -> Answer {
+    let place = Place { out, graph, dependencies, data, count };
+    if kind(params)? == CU_GRAPH_NODE_TYPE_GRAPH {
+        let given: CUDA_CHILD_GRAPH_NODE_PARAMS = body(params)?.read()?;
+        return match given.ownership {
+            CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE => graph_child::add(sim, place, given.graph),
+            CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE => Err(CUDA_ERROR_NOT_SUPPORTED),
+            _ => Err(CUDA_ERROR_INVALID_VALUE),
+        };
+    }
+    add(sim, place, |state, graph| new_node(sim, state, graph, params))
+}
+
+/// The attributes that a node keeps when its parameters are replaced.
+fn kept(old: &NodeParams) -> LaunchAttributes {
+    attributes_of(old).unwrap_or_default()
+}
+
+pub(crate) fn cuGraphNodeSetParams(
+    sim: &Sim,
+    handle: Ptr<CUgraphNode_st>,
+    params: Ptr<CUgraphNodeParams>,
+) -> Answer {
+    set(sim, handle, |state, old| node(sim, state, params, kept(old)))
+}
+
+pub(crate) fn cuGraphExecNodeSetParams(
+    sim: &Sim,
+    exec: Ptr<CUgraphExec_st>,
+    handle: Ptr<CUgraphNode_st>,
+    params: Ptr<CUgraphNodeParams>,
+) -> Answer {
+    if kind(params)? == CU_GRAPH_NODE_TYPE_GRAPH {
+        let given: CUDA_CHILD_GRAPH_NODE_PARAMS = body(params)?.read()?;
+        return graph_child::exec_set(sim, exec, handle, given.graph);
+    }
+    exec_set(sim, exec, handle, |state, old| node(sim, state, params, kept(old)))
+}

@@ -1,0 +1,280 @@
+//! Copy, fill, allocation and free nodes.
+
+use core::ffi::c_void;
+use std::sync::Arc;
+
+use grapture_sys::*;
+
+use super::Ptr;
+use super::graph_node::{Place, add, exec_set, get, set};
+use crate::context::ContextCore;
+use crate::graph::{GraphId, NodeParams, Placed};
+use crate::sim::{Answer, Sim, State};
+use crate::work::{self, CopyWork, FillWork};
+
+/// The context that a node is made for.
+pub(super) fn context(state: &State, context: *mut CUctx_st) -> Result<Arc<ContextCore>, CUresult> {
+    let id = state.contexts.find(context.addr()).ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
+    Ok(state.context(id)?.core.clone())
+}
+
+/// The copy of node parameters.
+pub(super) fn copy(
+    sim: &Sim,
+    state: &State,
+    context: Arc<ContextCore>,
+    params: &CUDA_MEMCPY3D_v2,
+) -> Result<NodeParams, CUresult> {
+    let work = super::copy::from_3d(params)?;
+    if work.bytes() == 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    super::copy::check_planned(sim, &state.graphs, &work)?;
+    Ok(NodeParams::Copy(Placed { context, work }))
+}
+
+/// The parameters that describe a copy.
+fn copy_params(copy: &CopyWork) -> CUDA_MEMCPY3D_v2 {
+    let host = |place: &work::Place| match place.kind {
+        CU_MEMORYTYPE_HOST => place.address as usize,
+        _ => 0,
+    };
+    let device = |place: &work::Place| match place.kind {
+        CU_MEMORYTYPE_HOST => 0,
+        _ => place.address,
+    };
+    let (source, target) = (&copy.source, &copy.target);
+    CUDA_MEMCPY3D_v2 {
+        srcXInBytes: source.x,
+        srcY: source.y,
+        srcZ: source.z,
+        srcMemoryType: source.kind,
+        srcHost: std::ptr::with_exposed_provenance::<c_void>(host(source)),
+        srcDevice: device(source),
+        srcPitch: source.pitch,
+        srcHeight: source.rows,
+        dstXInBytes: target.x,
+        dstY: target.y,
+        dstZ: target.z,
+        dstMemoryType: target.kind,
+        dstHost: std::ptr::with_exposed_provenance_mut::<c_void>(host(target)),
+        dstDevice: device(target),
+        dstPitch: target.pitch,
+        dstHeight: target.rows,
+        WidthInBytes: copy.width,
+        Height: copy.height,
+        Depth: copy.depth,
+        ..CUDA_MEMCPY3D_v2::default()
+    }
+}
+
+pub(crate) fn cuGraphAddMemcpyNode(
+    sim: &Sim,
+    out: Ptr<CUgraphNode>,
+    graph: Ptr<CUgraph_st>,
+    dependencies: Ptr<CUgraphNode>,
+    count: usize,
+    params: Ptr<CUDA_MEMCPY3D_v2>,
+    ctx: Ptr<CUctx_st>,
+) -> Answer {
+    let place = Place { out, graph, dependencies, data: Ptr::null(), count };
+    let params = params.read()?;
+    add(sim, place, |state, _| copy(sim, state, context(state, ctx.raw())?, &params))
+}
+
+pub(crate) fn cuGraphMemcpyNodeGetParams(
+    sim: &Sim,
+    node: Ptr<CUgraphNode_st>,
+    out: Ptr<CUDA_MEMCPY3D_v2>,
+) -> Answer {
+    get(sim, node, out, |params| match params {
+        NodeParams::Copy(copy) => Some(copy_params(&copy.work)),
+        _ => None,
+    })
+}
+
+pub(crate) fn cuGraphMemcpyNodeSetParams(
+    sim: &Sim,
+    node: Ptr<CUgraphNode_st>,
+    params: Ptr<CUDA_MEMCPY3D_v2>,
+) -> Answer {
+    let params = params.read()?;
+    set(sim, node, |state, old| match old {
+        NodeParams::Copy(old) => copy(sim, state, old.context.clone(), &params),
+        _ => Err(CUDA_ERROR_INVALID_VALUE),
+    })
+}
+
+pub(crate) fn cuGraphExecMemcpyNodeSetParams(
+    sim: &Sim,
+    exec: Ptr<CUgraphExec_st>,
+    node: Ptr<CUgraphNode_st>,
+    params: Ptr<CUDA_MEMCPY3D_v2>,
+    ctx: Ptr<CUctx_st>,
+) -> Answer {
+    let params = params.read()?;
+    exec_set(sim, exec, node, |state, _| copy(sim, state, context(state, ctx.raw())?, &params))
+}
+
+/// The fill of node parameters.
+pub(super) fn fill(
+    context: Arc<ContextCore>,
+    params: &CUDA_MEMSET_NODE_PARAMS_v1,
+) -> Result<NodeParams, CUresult> {
+    let element = params.elementSize as usize;
+    let work = FillWork {
+        address: params.dst,
+        pitch: params.pitch,
+        value: params.value,
+        element,
+        width: params.width,
+        height: params.height,
+    };
+    if !matches!(element, 1 | 2 | 4) || work.width == 0 || work.height == 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    super::fill::check_shape(&work)?;
+    Ok(NodeParams::Fill(Placed { context, work }))
+}
+
+pub(crate) fn cuGraphAddMemsetNode(
+    sim: &Sim,
+    out: Ptr<CUgraphNode>,
+    graph: Ptr<CUgraph_st>,
+    dependencies: Ptr<CUgraphNode>,
+    count: usize,
+    params: Ptr<CUDA_MEMSET_NODE_PARAMS_v1>,
+    ctx: Ptr<CUctx_st>,
+) -> Answer {
+    let place = Place { out, graph, dependencies, data: Ptr::null(), count };
+    let params = params.read()?;
+    add(sim, place, |state, _| fill(context(state, ctx.raw())?, &params))
+}
+
+pub(crate) fn cuGraphMemsetNodeGetParams(
+    sim: &Sim,
+    node: Ptr<CUgraphNode_st>,
+    out: Ptr<CUDA_MEMSET_NODE_PARAMS_v1>,
+) -> Answer {
+    get(sim, node, out, |params| match params {
+        NodeParams::Fill(fill) => Some(CUDA_MEMSET_NODE_PARAMS_v1 {
+            dst: fill.work.address,
+            pitch: fill.work.pitch,
+            value: fill.work.value,
+            elementSize: fill.work.element as u32,
+            width: fill.work.width,
+            height: fill.work.height,
+        }),
+        _ => None,
+    })
+}
+
+pub(crate) fn cuGraphMemsetNodeSetParams(
+    sim: &Sim,
+    node: Ptr<CUgraphNode_st>,
+    params: Ptr<CUDA_MEMSET_NODE_PARAMS_v1>,
+) -> Answer {
+    let params = params.read()?;
+    set(sim, node, |_, old| match old {
+        NodeParams::Fill(old) => fill(old.context.clone(), &params),
+        _ => Err(CUDA_ERROR_INVALID_VALUE),
+    })
+}
+
+pub(crate) fn cuGraphExecMemsetNodeSetParams(
+    sim: &Sim,
+    exec: Ptr<CUgraphExec_st>,
+    node: Ptr<CUgraphNode_st>,
+    params: Ptr<CUDA_MEMSET_NODE_PARAMS_v1>,
+    ctx: Ptr<CUctx_st>,
+) -> Answer {
+    let params = params.read()?;
+    exec_set(sim, exec, node, |state, _| fill(context(state, ctx.raw())?, &params))
+}
+
+/// The device that the description of an allocation node names.
+fn device_of(state: &State, params: Ptr<CUDA_MEM_ALLOC_NODE_PARAMS>) -> Result<usize, CUresult> {
+    // The description begins with that of a pool.
+    let pool: CUmemPoolProps = params.cast().read()?;
+    let [kind, id] = super::pool::location_of(params.cast())?;
+    let pinned = pool.allocType == CU_MEM_ALLOCATION_TYPE_PINNED && pool.handleTypes.0 == 0;
+    let known = kind == CU_MEM_LOCATION_TYPE_DEVICE.0 && (id as usize) < state.devices.len();
+    if pinned && known { Ok(id as usize) } else { Err(CUDA_ERROR_INVALID_VALUE) }
+}
+
+/// The allocation of node parameters, which then tell its address.
+pub(super) fn allocation(
+    sim: &Sim,
+    state: &mut State,
+    graph: GraphId,
+    params: Ptr<CUDA_MEM_ALLOC_NODE_PARAMS>,
+) -> Result<NodeParams, CUresult> {
+    let mut given = params.read()?;
+    let device = device_of(state, params)?;
+    let allocation = state.graphs.plan_allocation(sim, graph, device, given.bytesize)?;
+    given.dptr = allocation.address;
+    params.write(given)?;
+    Ok(NodeParams::Alloc(allocation))
+}
+
+pub(crate) fn cuGraphAddMemAllocNode(
+    sim: &Sim,
+    out: Ptr<CUgraphNode>,
+    graph: Ptr<CUgraph_st>,
+    dependencies: Ptr<CUgraphNode>,
+    count: usize,
+    params: Ptr<CUDA_MEM_ALLOC_NODE_PARAMS>,
+) -> Answer {
+    let place = Place { out, graph, dependencies, data: Ptr::null(), count };
+    add(sim, place, |state, graph| allocation(sim, state, graph, params))
+}
+
+pub(crate) fn cuGraphMemAllocNodeGetParams(
+    sim: &Sim,
+    node: Ptr<CUgraphNode_st>,
+    out: Ptr<CUDA_MEM_ALLOC_NODE_PARAMS>,
+) -> Answer {
+    get(sim, node, out, |params| match params {
+        NodeParams::Alloc(allocation) => {
+            let mut answer = CUDA_MEM_ALLOC_NODE_PARAMS::default();
+            answer.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+            answer.poolProps.location.type_ = CU_MEM_LOCATION_TYPE_DEVICE;
+            answer.poolProps.location.__bindgen_anon_1.id = allocation.device as i32;
+            answer.bytesize = allocation.bytes;
+            answer.dptr = allocation.address;
+            Some(answer)
+        }
+        _ => None,
+    })
+}
+
+pub(crate) fn cuGraphAddMemFreeNode(
+    sim: &Sim,
+    out: Ptr<CUgraphNode>,
+    graph: Ptr<CUgraph_st>,
+    dependencies: Ptr<CUgraphNode>,
+    count: usize,
+    address: CUdeviceptr,
+) -> Answer {
+    let place = Place { out, graph, dependencies, data: Ptr::null(), count };
+    add(sim, place, |state, graph| {
+        state.graphs.plan_free(graph, address)?;
+        Ok(NodeParams::Free(address))
+    })
+}
+
+pub(crate) fn cuGraphMemFreeNodeGetParams(
+    sim: &Sim,
+    node: Ptr<CUgraphNode_st>,
+    out: Ptr<CUdeviceptr>,
+) -> Answer {
+    get(sim, node, out, |params| match params {
+        NodeParams::Free(address) => Some(*address),
+        _ => None,
+    })
+}
+
+/// Gives unused memory of graphs back. None is kept here.
+pub(crate) fn cuDeviceGraphMemTrim(sim: &Sim, dev: CUdevice) -> Answer {
+    sim.lock().device(dev).map(drop)
+}

@@ -1,0 +1,198 @@
+//! [`Exec`]: an executable graph, from its instantiation to its end.
+
+use std::sync::Arc;
+
+use grapture_sys::{
+    CU_GRAPH_EXEC_UPDATE_ERROR, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED,
+    CUDA_GRAPH_INSTANTIATE_ERROR, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH,
+    CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH, CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD,
+    CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY,
+    CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED, CUgraphExec_st, CUresult,
+};
+
+use super::definition::LocalId;
+use super::executable::{ExecGraph, InstantiateError};
+use super::params::NodeParams;
+use super::store::{ExecId, GraphId, Graphs, NodeRef};
+use super::update::UpdateError;
+use crate::engine::TaskId;
+use crate::handle::{Kind, Object};
+
+/// The flags of an instantiation, checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct InstantiateFlags(u64);
+
+const AUTO_FREE: u64 = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH.0 as u64;
+const UPLOAD: u64 = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD.0 as u64;
+const DEVICE_LAUNCH: u64 = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH.0 as u64;
+const NODE_PRIORITY: u64 = CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY.0 as u64;
+
+impl InstantiateFlags {
+    /// The flags with this C value; `params` says that the call can carry an upload stream.
+    pub(crate) fn from_raw(raw: u64, params: bool) -> Result<InstantiateFlags, CUresult> {
+        let known = AUTO_FREE | DEVICE_LAUNCH | NODE_PRIORITY | if params { UPLOAD } else { 0 };
+        let clash = raw & AUTO_FREE != 0 && raw & DEVICE_LAUNCH != 0;
+        if raw & !known != 0 || clash {
+            Err(CUDA_ERROR_INVALID_VALUE)
+        } else {
+            Ok(InstantiateFlags(raw))
+        }
+    }
+
+    /// The C value, without the flag that is over with the instantiation.
+    pub(crate) fn to_raw(self) -> u64 {
+        self.0 & !UPLOAD
+    }
+
+    /// Whether the instantiation uploads.
+    pub(crate) fn upload(self) -> bool {
+        self.0 & UPLOAD != 0
+    }
+
+    /// Whether a launch frees what the one before left alive.
+    pub(crate) fn auto_free(self) -> bool {
+        self.0 & AUTO_FREE != 0
+    }
+
+    fn device_launch(self) -> bool {
+        self.0 & DEVICE_LAUNCH != 0
+    }
+}
+
+/// An executable graph.
+#[derive(Debug)]
+pub(crate) struct Exec {
+    /// What it runs. A launch keeps it as it was.
+    pub(crate) graph: Arc<ExecGraph>,
+    /// The flags it was made with.
+    pub(crate) flags: InstantiateFlags,
+    /// Its number.
+    pub(crate) number: u32,
+    /// The last task of its last launch: the next launch waits for it.
+    pub(crate) last: Option<TaskId>,
+}
+
+impl Object for Exec {
+    const KIND: Kind = Kind::Exec;
+    type Raw = CUgraphExec_st;
+}
+
+impl Exec {
+    /// What was made from a graph: all of it, or an embedded part.
+    pub(crate) fn part_mut(&mut self, source: GraphId) -> Result<&mut ExecGraph, CUresult> {
+        Arc::make_mut(&mut self.graph).find(source)
+    }
+
+    /// Replaces the parameters of a node, and gives back what they replace: it may be the last to
+    /// hold something, so it is dropped when no lock is held.
+    pub(crate) fn set_params(
+        &mut self,
+        node: NodeRef,
+        params: NodeParams,
+    ) -> Result<NodeParams, CUresult> {
+        let graph = self.part_mut(node.graph)?;
+        let there = graph.def.params_mut(node.local)?;
+        super::update::check_change(there, &params).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+        Ok(std::mem::replace(there, params))
+    }
+
+    /// Puts a graph of the same shape into a child graph node, and gives back what it replaces, to
+    /// be dropped when no lock is held.
+    pub(crate) fn set_child(
+        &mut self,
+        node: NodeRef,
+        with: &ExecGraph,
+    ) -> Result<ExecGraph, CUresult> {
+        let graph = self.part_mut(node.graph)?;
+        let child = graph.children.get_mut(&node.local).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        let merged = super::update::merge(child, with).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+        Ok(std::mem::replace(child, merged))
+    }
+}
+
+impl Graphs {
+    /// Makes an executable of a graph.
+    pub(crate) fn instantiate(
+        &mut self,
+        source: GraphId,
+        flags: InstantiateFlags,
+    ) -> Result<ExecId, InstantiateError> {
+        let failed =
+            |code| InstantiateError { code, result: CUDA_GRAPH_INSTANTIATE_ERROR, node: None };
+        let graph = self.graph(source).map_err(failed)?;
+        if graph.captures > 0 {
+            return Err(failed(CUDA_ERROR_INVALID_VALUE));
+        }
+        if graph.def.has_memory_nodes() && graph.execs > 0 {
+            return Err(failed(CUDA_ERROR_NOT_SUPPORTED));
+        }
+        let snapshot = ExecGraph::new(self, source)?;
+        if flags.device_launch() {
+            check_device_launch(&snapshot)?;
+        }
+        let number = self.next_number();
+        self.graph_mut(source).map_err(failed)?.execs += 1;
+        Ok(self.execs.insert(Exec { graph: Arc::new(snapshot), flags, number, last: None }))
+    }
+
+    /// Gives an executable the parameters of a graph of the same shape, and gives back what they
+    /// replace, to be dropped when no lock is held.
+    pub(crate) fn update(
+        &mut self,
+        exec: ExecId,
+        graph: GraphId,
+    ) -> Result<Arc<ExecGraph>, UpdateError> {
+        let failed = |_| UpdateError { result: CU_GRAPH_EXEC_UPDATE_ERROR, node: None, from: None };
+        let updated = super::update::updated(&self.exec(exec).map_err(failed)?.graph, self, graph)?;
+        let exec = self.exec_mut(exec).map_err(failed)?;
+        Ok(std::mem::replace(&mut exec.graph, Arc::new(updated)))
+    }
+
+    /// An executable.
+    pub(crate) fn exec(&self, id: ExecId) -> Result<&Exec, CUresult> {
+        self.execs.get(id).ok_or(CUDA_ERROR_INVALID_VALUE)
+    }
+
+    /// As [`exec`](Graphs::exec), to change it.
+    pub(crate) fn exec_mut(&mut self, id: ExecId) -> Result<&mut Exec, CUresult> {
+        self.execs.get_mut(id).ok_or(CUDA_ERROR_INVALID_VALUE)
+    }
+
+    /// The executable that a C handle names.
+    pub(crate) fn find_exec(&self, handle: *mut CUgraphExec_st) -> Result<ExecId, CUresult> {
+        self.execs.find(handle.addr()).ok_or(CUDA_ERROR_INVALID_VALUE)
+    }
+
+    /// Takes an executable out, to be dropped when no lock is held. Launches in flight go on.
+    pub(crate) fn remove_exec(&mut self, id: ExecId) -> Result<Exec, CUresult> {
+        let exec = self.execs.remove(id).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        // The graph may be gone.
+        if let Ok(graph) = self.graph_mut(exec.graph.source) {
+            graph.execs = graph.execs.saturating_sub(1);
+        }
+        Ok(exec)
+    }
+}
+
+/// Refuses graphs that a device cannot launch: kernels, copies, fills and embedded graphs of these
+/// alone, and at least one node.
+fn check_device_launch(graph: &ExecGraph) -> Result<(), InstantiateError> {
+    let refuse = |node: Option<LocalId>| InstantiateError {
+        code: CUDA_ERROR_INVALID_VALUE,
+        result: CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED,
+        node: node.map(|node| (graph.source, node)),
+    };
+    if graph.order().is_empty() {
+        return Err(refuse(None));
+    }
+    for (id, node) in graph.def.nodes() {
+        match &node.params {
+            NodeParams::Kernel(_) | NodeParams::Copy(_) | NodeParams::Fill(_) => {}
+            NodeParams::Child(_) => {
+                graph.children.get(&id).map_or(Ok(()), check_device_launch)?;
+            }
+            _ => return Err(refuse(Some(id))),
+        }
+    }
+    Ok(())
+}

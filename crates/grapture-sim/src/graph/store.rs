@@ -1,0 +1,339 @@
+//! [`Graphs`]: every graph, node, executable and user object of a simulation, by its handle.
+//!
+//! A graph knows its nodes by number ([`LocalId`]); a handle of a node leads to the graph and the
+//! number. Graphs embedded in child graph nodes are graphs like others, owned by their node.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use grapture_sys::{
+    CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED, CUgraph_st, CUgraphNode_st, CUresult,
+};
+
+use super::definition::{GraphDef, LocalId};
+use super::edge::{Edge, EdgeData};
+use super::exec::Exec;
+use super::memory::Allocation;
+use super::params::NodeParams;
+use super::user_object::{UserObject, UserRefs};
+use crate::handle::{Id, Kind, Object, Registry};
+use crate::live::LiveObjects;
+
+/// The identity of a graph.
+pub(crate) type GraphId = Id<Graph>;
+/// The identity of a node.
+pub(crate) type NodeId = Id<NodeRef>;
+/// The identity of an executable.
+pub(crate) type ExecId = Id<Exec>;
+
+/// A graph with what surrounds its definition.
+#[derive(Debug)]
+pub(crate) struct Graph {
+    /// Its nodes and edges.
+    pub(crate) def: GraphDef,
+    /// The references to user objects that it holds.
+    pub(crate) users: UserRefs,
+    /// Its number, as the DOT text shows it.
+    pub(crate) number: u32,
+    /// The child graph node that owns it.
+    pub(crate) embedded_in: Option<NodeId>,
+    /// How many captures fill it at present.
+    pub(crate) captures: u32,
+    /// How many executables were made from it and are alive.
+    pub(crate) execs: u32,
+    handles: BTreeMap<LocalId, NodeId>,
+    /// The graph that it is a copy of, and the first number that was not copied.
+    copy_of: Option<(GraphId, LocalId)>,
+}
+
+impl Object for Graph {
+    const KIND: Kind = Kind::Graph;
+    type Raw = CUgraph_st;
+}
+
+impl Graph {
+    /// The handle of a node.
+    pub(crate) fn handle(&self, node: LocalId) -> *mut CUgraphNode_st {
+        self.handles.get(&node).map_or(std::ptr::null_mut(), |id| id.raw())
+    }
+}
+
+/// What the handle of a node leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NodeRef {
+    /// The graph that it is in.
+    pub(crate) graph: GraphId,
+    /// Its number there.
+    pub(crate) local: LocalId,
+}
+
+impl Object for NodeRef {
+    const KIND: Kind = Kind::Node;
+    type Raw = CUgraphNode_st;
+}
+
+/// Graphs that were taken out. They may hold the last references to user objects, so they are
+/// dropped when no lock is held.
+#[derive(Debug, Default)]
+#[must_use = "to be dropped when no lock is held"]
+pub(crate) struct Removed {
+    graphs: Vec<Graph>,
+    params: Vec<NodeParams>,
+}
+
+/// All that has to do with graphs.
+pub(crate) struct Graphs {
+    graphs: Registry<Graph>,
+    nodes: Registry<NodeRef>,
+    /// Executables.
+    pub(crate) execs: Registry<Exec>,
+    /// User objects, until they are looked for after their destruction.
+    pub(crate) objects: Registry<UserObject>,
+    /// The allocations of allocation nodes, by their address.
+    pub(super) allocations: HashMap<u64, Arc<Allocation>>,
+    numbers: u32,
+}
+
+impl Graphs {
+    /// None, with handles that carry the number of the simulation.
+    pub(crate) fn new(simulation: u8) -> Graphs {
+        Graphs {
+            graphs: Registry::new(simulation),
+            nodes: Registry::new(simulation),
+            execs: Registry::new(simulation),
+            objects: Registry::new(simulation),
+            allocations: HashMap::new(),
+            numbers: 0,
+        }
+    }
+
+    /// Adds what is alive to the count.
+    pub(crate) fn count(&self, live: &mut LiveObjects) {
+        live.graphs += self.graphs.iter().filter(|(_, g)| g.embedded_in.is_none()).count();
+        live.execs += self.execs.len();
+        live.user_objects += self.objects.iter().filter(|(_, object)| object.is_alive()).count();
+    }
+
+    /// The next number of a graph or an executable.
+    pub(crate) fn next_number(&mut self) -> u32 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    /// Gives a user object a handle, and forgets those that were destroyed.
+    pub(crate) fn add_object(&mut self, object: UserObject) -> Id<UserObject> {
+        let dead: Vec<_> = self
+            .objects
+            .iter()
+            .filter(|(_, object)| !object.is_alive())
+            .map(|(id, _)| id)
+            .collect();
+        for id in dead {
+            self.objects.remove(id);
+        }
+        self.objects.insert(object)
+    }
+
+    /// A new empty graph.
+    pub(crate) fn create(&mut self) -> GraphId {
+        let number = self.next_number();
+        self.graphs.insert(Graph {
+            def: GraphDef::default(),
+            users: UserRefs::default(),
+            number,
+            embedded_in: None,
+            captures: 0,
+            execs: 0,
+            handles: BTreeMap::new(),
+            copy_of: None,
+        })
+    }
+
+    /// A graph.
+    pub(crate) fn graph(&self, id: GraphId) -> Result<&Graph, CUresult> {
+        self.graphs.get(id).ok_or(CUDA_ERROR_INVALID_VALUE)
+    }
+
+    /// As [`graph`](Graphs::graph), to change it.
+    pub(crate) fn graph_mut(&mut self, id: GraphId) -> Result<&mut Graph, CUresult> {
+        self.graphs.get_mut(id).ok_or(CUDA_ERROR_INVALID_VALUE)
+    }
+
+    /// The graph that a C handle names.
+    pub(crate) fn find_graph(&self, handle: *mut CUgraph_st) -> Result<GraphId, CUresult> {
+        self.graphs.find(handle.addr()).ok_or(CUDA_ERROR_INVALID_VALUE)
+    }
+
+    /// Where the node is that a C handle names.
+    pub(crate) fn find_node(&self, handle: *mut CUgraphNode_st) -> Result<NodeRef, CUresult> {
+        let id = self.nodes.find(handle.addr()).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        self.nodes.get(id).copied().ok_or(CUDA_ERROR_INVALID_VALUE)
+    }
+
+    /// The number of the node that a C handle names, if it is in this graph.
+    pub(crate) fn local(
+        &self,
+        graph: GraphId,
+        handle: *mut CUgraphNode_st,
+    ) -> Result<LocalId, CUresult> {
+        let node = self.find_node(handle)?;
+        if node.graph == graph { Ok(node.local) } else { Err(CUDA_ERROR_INVALID_VALUE) }
+    }
+
+    /// The parameters of a node.
+    pub(crate) fn params(&self, node: NodeRef) -> Result<&NodeParams, CUresult> {
+        Ok(&self.graph(node.graph)?.def.node(node.local)?.params)
+    }
+
+    /// Adds a node with its handle.
+    pub(crate) fn add_node(
+        &mut self,
+        graph: GraphId,
+        params: NodeParams,
+        dependencies: &[Edge],
+    ) -> Result<NodeRef, CUresult> {
+        let local = self.graph_mut(graph)?.def.add_node(params, dependencies)?;
+        self.name_node(graph, local)?;
+        Ok(NodeRef { graph, local })
+    }
+
+    fn name_node(&mut self, graph: GraphId, local: LocalId) -> Result<NodeId, CUresult> {
+        let id = self.nodes.insert(NodeRef { graph, local });
+        self.graph_mut(graph)?.handles.insert(local, id);
+        Ok(id)
+    }
+
+    /// Takes a node out, and the graph that it embeds.
+    pub(crate) fn remove_node(&mut self, node: NodeRef) -> Result<Removed, CUresult> {
+        let graph = self.graph_mut(node.graph)?;
+        if graph.captures > 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let params = graph.def.remove_node(node.local)?;
+        if let Some(handle) = graph.handles.remove(&node.local) {
+            self.nodes.remove(handle);
+        }
+        let mut removed = Removed::default();
+        if let NodeParams::Child(child) = params {
+            self.remove_graph(child, &mut removed);
+        }
+        removed.params.push(params);
+        Ok(removed)
+    }
+
+    /// Destroys a graph of the program's.
+    pub(crate) fn destroy(&mut self, id: GraphId) -> Result<Removed, CUresult> {
+        let graph = self.graph(id)?;
+        if graph.embedded_in.is_some() || graph.captures > 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let mut removed = Removed::default();
+        self.remove_graph(id, &mut removed);
+        Ok(removed)
+    }
+
+    fn remove_graph(&mut self, id: GraphId, removed: &mut Removed) {
+        let Some(graph) = self.graphs.remove(id) else { return };
+        for handle in graph.handles.values() {
+            self.nodes.remove(*handle);
+        }
+        for (_, node) in graph.def.nodes() {
+            if let NodeParams::Child(child) = node.params {
+                self.remove_graph(child, removed);
+            }
+        }
+        removed.graphs.push(graph);
+    }
+
+    /// A copy of a graph and of all that it embeds.
+    pub(crate) fn copy(&mut self, id: GraphId) -> Result<GraphId, CUresult> {
+        self.check_copyable(id)?;
+        self.copy_checked(id)
+    }
+
+    /// Refuses graphs whose nodes cannot be there twice.
+    fn check_copyable(&self, id: GraphId) -> Result<(), CUresult> {
+        let graph = self.graph(id)?;
+        if graph.def.has_memory_nodes() {
+            return Err(CUDA_ERROR_NOT_SUPPORTED);
+        }
+        for (_, node) in graph.def.nodes() {
+            if let NodeParams::Child(child) = node.params {
+                self.check_copyable(child)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn copy_checked(&mut self, id: GraphId) -> Result<GraphId, CUresult> {
+        let graph = self.graph(id)?;
+        let (mut def, users) = (graph.def.clone(), graph.users.clone());
+        let locals: Vec<LocalId> = def.nodes().map(|(local, _)| local).collect();
+        let mut embedded = Vec::new();
+        for local in &locals {
+            if let NodeParams::Child(child) = def.params_mut(*local)? {
+                *child = self.copy_checked(*child)?;
+                embedded.push((*local, *child));
+            }
+        }
+        let bound = def.next_id();
+        let copy = self.create();
+        let graph = self.graph_mut(copy)?;
+        graph.def = def;
+        graph.users = users;
+        graph.copy_of = Some((id, bound));
+        for local in locals {
+            self.name_node(copy, local)?;
+        }
+        for (local, child) in embedded {
+            let owner = self.graph(copy)?.handles.get(&local).copied();
+            self.graph_mut(child)?.embedded_in = owner;
+        }
+        Ok(copy)
+    }
+
+    /// Adds a node that embeds a copy of a graph.
+    pub(crate) fn add_child(
+        &mut self,
+        graph: GraphId,
+        child: GraphId,
+        dependencies: &[Edge],
+    ) -> Result<NodeRef, CUresult> {
+        self.graph(graph)?.def.check_dependencies(dependencies, false)?;
+        let copy = self.copy(child)?;
+        let node = self.add_node(graph, NodeParams::Child(copy), dependencies)?;
+        let owner = self.graph(graph)?.handles.get(&node.local).copied();
+        self.graph_mut(copy)?.embedded_in = owner;
+        Ok(node)
+    }
+
+    /// The node of a copy that stands for a node of the graph that it was copied from.
+    pub(crate) fn find_in_copy(&self, node: NodeRef, copy: GraphId) -> Result<NodeRef, CUresult> {
+        let (original, bound) = self.graph(copy)?.copy_of.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        if original != node.graph || node.local >= bound {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        self.graph(copy)?.def.node(node.local)?;
+        Ok(NodeRef { graph: copy, local: node.local })
+    }
+
+    /// The handle of a node.
+    pub(crate) fn node_handle(&self, node: NodeRef) -> *mut CUgraphNode_st {
+        self.graphs.get(node.graph).map_or(std::ptr::null_mut(), |graph| graph.handle(node.local))
+    }
+
+    /// The edges that C arrays describe; all of `data` stands for ordinary edges where it is
+    /// missing.
+    pub(crate) fn edges(
+        &self,
+        graph: GraphId,
+        nodes: &[*mut CUgraphNode_st],
+        data: Option<&[EdgeData]>,
+    ) -> Result<Vec<Edge>, CUresult> {
+        let edge = |(index, handle): (usize, &*mut CUgraphNode_st)| {
+            let data = data.and_then(|data| data.get(index)).copied().unwrap_or_default();
+            Ok(Edge { node: self.local(graph, *handle)?, data })
+        };
+        nodes.iter().enumerate().map(edge).collect()
+    }
+}

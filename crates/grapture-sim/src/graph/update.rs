@@ -1,0 +1,209 @@
+//! The update of an executable from a graph of the same shape.
+//!
+//! Nodes are paired from the ends backwards: the nodes that nothing depends on in the order of
+//! making, then the dependencies of each pair in the order they were given.
+
+use std::collections::HashMap;
+
+use grapture_sys::{
+    CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED,
+    CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED,
+    CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE, CUgraphExecUpdateResult,
+};
+
+use super::definition::{GraphDef, LocalId, Node};
+use super::executable::ExecGraph;
+use super::params::NodeParams;
+use super::store::{GraphId, Graphs};
+
+/// Why an update was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UpdateError {
+    /// The driver's reason.
+    pub(crate) result: CUgraphExecUpdateResult,
+    /// The node of the new graph that does not fit.
+    pub(crate) node: Option<(GraphId, LocalId)>,
+    /// Its dependency that does not fit.
+    pub(crate) from: Option<(GraphId, LocalId)>,
+}
+
+/// The executable with the parameters of a graph; the executable itself is untouched.
+pub(crate) fn updated(
+    exec: &ExecGraph,
+    graphs: &Graphs,
+    graph: GraphId,
+) -> Result<ExecGraph, UpdateError> {
+    let fresh = ExecGraph::new(graphs, graph).map_err(|error| UpdateError {
+        result: CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED,
+        node: error.node,
+        from: None,
+    })?;
+    merge(exec, &fresh)
+}
+
+/// `old` with the parameters of `new`.
+pub(crate) fn merge(old: &ExecGraph, new: &ExecGraph) -> Result<ExecGraph, UpdateError> {
+    let pairs = pair(&old.def, &new.def).map_err(|mismatch| mismatch.located(new.source))?;
+    let mut result = old.clone();
+    result.users = new.users.clone();
+    for (new_id, old_id) in pairs {
+        let refuse =
+            |reason| UpdateError { result: reason, node: Some((new.source, new_id)), from: None };
+        let missing = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+        let new_node = new.def.node(new_id).map_err(|_| refuse(missing))?;
+        let params = result.def.params_mut(old_id).map_err(|_| refuse(missing))?;
+        check_change(params, &new_node.params).map_err(refuse)?;
+        if let (Some(child), Some(with)) = (old.children.get(&old_id), new.children.get(&new_id)) {
+            result.children.insert(old_id, merge(child, with)?);
+        } else {
+            *params = new_node.params.clone();
+        }
+    }
+    Ok(result)
+}
+
+/// Refuses the parameters that an executable node cannot take.
+pub(crate) fn check_change(
+    old: &NodeParams,
+    new: &NodeParams,
+) -> Result<(), CUgraphExecUpdateResult> {
+    let changed = CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+    let fits = |fits: bool| if fits { Ok(()) } else { Err(changed) };
+    match (old, new) {
+        (NodeParams::Kernel(old), NodeParams::Kernel(new)) => {
+            if old.launch.context.key == new.launch.context.key {
+                Ok(())
+            } else {
+                Err(CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE)
+            }
+        }
+        (NodeParams::Copy(old), NodeParams::Copy(new)) => {
+            let same_kinds = old.work.source.kind == new.work.source.kind
+                && old.work.target.kind == new.work.target.kind;
+            let linear = |height, depth| height <= 1 && depth <= 1;
+            let (a, b) = (&old.work, &new.work);
+            let same_shape = (a.width, a.height, a.depth) == (b.width, b.height, b.depth)
+                || (linear(a.height, a.depth) && linear(b.height, b.depth));
+            fits(same_kinds && same_shape && old.context.key == new.context.key)
+        }
+        (NodeParams::Fill(old), NodeParams::Fill(new)) => {
+            let (a, b) = (&old.work, &new.work);
+            let same_shape = (a.width, a.height, a.element) == (b.width, b.height, b.element)
+                || (a.height <= 1 && b.height <= 1);
+            fits(same_shape && old.context.key == new.context.key)
+        }
+        (NodeParams::MemOps(old), NodeParams::MemOps(new)) => {
+            fits(old.work.len() == new.work.len() && old.context.key == new.context.key)
+        }
+        (NodeParams::Alloc(old), NodeParams::Alloc(new)) => fits(old.address == new.address),
+        (NodeParams::Free(old), NodeParams::Free(new)) => fits(old == new),
+        (old, new) if old.kind() != new.kind() => Err(CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED),
+        (NodeParams::Empty, _)
+        | (NodeParams::Host(_), _)
+        | (NodeParams::Child(_), _)
+        | (NodeParams::Record(_), _)
+        | (NodeParams::Wait(_), _) => Ok(()),
+        _ => Err(CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED),
+    }
+}
+
+/// Where two shapes differ, in terms of the new one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Mismatch {
+    node: Option<LocalId>,
+    from: Option<LocalId>,
+}
+
+impl Mismatch {
+    fn located(self, graph: GraphId) -> UpdateError {
+        UpdateError {
+            result: CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED,
+            node: self.node.map(|node| (graph, node)),
+            from: self.from.map(|node| (graph, node)),
+        }
+    }
+}
+
+/// The nodes of two graphs of the same shape, as pairs (new, old) with the ends first.
+fn pair(old: &GraphDef, new: &GraphDef) -> Result<Vec<(LocalId, LocalId)>, Mismatch> {
+    if old.nodes().len() != new.nodes().len() {
+        return Err(Mismatch::default());
+    }
+    let (old_ends, new_ends) = (ends(old), ends(new));
+    if let Some(surplus) = new_ends.get(old_ends.len()) {
+        return Err(Mismatch { node: Some(*surplus), from: None });
+    }
+    if old_ends.len() > new_ends.len() {
+        return Err(Mismatch { node: new_ends.first().copied(), from: None });
+    }
+    let mut open: Vec<(LocalId, LocalId)> = new_ends.into_iter().zip(old_ends).collect();
+    open.reverse();
+    let mut paired: HashMap<LocalId, LocalId> = open.iter().copied().collect();
+    let mut taken: HashMap<LocalId, LocalId> = open.iter().map(|(new, old)| (*old, *new)).collect();
+    let mut pairs = Vec::new();
+    while let Some((new_id, old_id)) = open.pop() {
+        pairs.push((new_id, old_id));
+        let edges =
+            |def: &GraphDef, id| def.node(id).map(Node::dependencies).unwrap_or_default().to_vec();
+        let (new_edges, old_edges) = (edges(new, new_id), edges(old, old_id));
+        if new_edges.len() != old_edges.len() {
+            return Err(Mismatch { node: Some(new_id), from: None });
+        }
+        for (new_edge, old_edge) in new_edges.into_iter().zip(old_edges) {
+            let fresh = !paired.contains_key(&new_edge.node) && !taken.contains_key(&old_edge.node);
+            if fresh {
+                paired.insert(new_edge.node, old_edge.node);
+                taken.insert(old_edge.node, new_edge.node);
+                open.push((new_edge.node, old_edge.node));
+            }
+            let same = paired.get(&new_edge.node) == Some(&old_edge.node);
+            if !same || new_edge.data != old_edge.data {
+                return Err(Mismatch { node: Some(new_id), from: Some(new_edge.node) });
+            }
+        }
+    }
+    Ok(pairs)
+}
+
+/// The nodes that nothing depends on, in the order of making.
+fn ends(def: &GraphDef) -> Vec<LocalId> {
+    def.nodes().filter(|(_, node)| node.dependents().is_empty()).map(|(id, _)| id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::edge::Edge;
+    use super::*;
+
+    /// A graph of empty nodes, each with the nodes it depends on by their numbers.
+    fn graph(nodes: &[&[u32]]) -> GraphDef {
+        let mut def = GraphDef::default();
+        for after in nodes {
+            let after: Vec<Edge> = after.iter().map(|id| Edge::full(LocalId(*id))).collect();
+            def.add_node(NodeParams::Empty, &after).expect("a node");
+        }
+        def
+    }
+
+    #[test]
+    fn the_same_shape_in_another_order_of_making_pairs() {
+        let diamond = graph(&[&[], &[0], &[0], &[1, 2]]);
+        let other = graph(&[&[], &[0], &[0], &[2, 1]]);
+        let pairs = pair(&diamond, &other).expect("the same shape");
+        assert!(pairs.contains(&(LocalId(2), LocalId(1))));
+        assert!(pairs.contains(&(LocalId(1), LocalId(2))));
+    }
+
+    #[test]
+    fn differences_name_the_node() {
+        let chain = graph(&[&[], &[0], &[1]]);
+        assert_eq!(pair(&chain, &graph(&[&[], &[0]])), Err(Mismatch::default()));
+        let two_ends = pair(&chain, &graph(&[&[], &[0], &[0]]));
+        assert_eq!(two_ends, Err(Mismatch { node: Some(LocalId(2)), from: None }));
+        let wide = pair(&chain, &graph(&[&[], &[], &[0, 1]]));
+        assert_eq!(wide, Err(Mismatch { node: Some(LocalId(2)), from: None }));
+        let crossed = graph(&[&[], &[], &[0, 1], &[2, 0]]);
+        let other = pair(&crossed, &graph(&[&[], &[], &[0, 1], &[2, 1]]));
+        assert_eq!(other, Err(Mismatch { node: Some(LocalId(2)), from: Some(LocalId(0)) }));
+    }
+}
