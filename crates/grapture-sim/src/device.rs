@@ -109,6 +109,7 @@ impl Device {
     /// Its unique number.
     pub(crate) fn uuid(&self) -> [u8; 16] {
         let mut uuid = *b"grapture-sim-000";
+        // INVARIANT: the array has 16 bytes.
         uuid[15] = b'0'.wrapping_add(self.ordinal as u8);
         uuid
     }

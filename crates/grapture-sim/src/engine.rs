@@ -163,11 +163,6 @@ impl Engine {
         });
     }
 
-    /// Whether a context has nothing left to do.
-    pub(crate) fn is_idle(&self, key: u64) -> bool {
-        !lock(&self.dag).pending.contains_key(&key)
-    }
-
     /// How many tasks are not done.
     pub(crate) fn pending(&self) -> usize {
         lock(&self.dag).tasks.len()

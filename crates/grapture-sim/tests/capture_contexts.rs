@@ -75,3 +75,13 @@ fn graphs_run_without_a_current_context() {
     assert_eq!(rig.read_word(0), 7);
     rig.close();
 }
+
+#[test]
+fn a_thread_keeps_its_mode_and_any_value_of_it() {
+    let rig = Rig::new();
+    assert_eq!(rig.exchange(99), 0);
+    assert_eq!(rig.elsewhere(GLOBAL, || rig.exchange(GLOBAL)), 0, "each thread has its own");
+    assert_eq!(rig.exchange(GLOBAL), 99);
+    assert_eq!(cu!(rig, cuThreadExchangeStreamCaptureMode(null_mut())), 1);
+    rig.close();
+}

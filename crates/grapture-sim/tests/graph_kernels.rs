@@ -375,6 +375,24 @@ fn captures_bar_the_end_of_modules_alone() {
 }
 
 #[test]
+fn a_kernel_is_captured_without_a_current_context_and_modules_pass_a_relaxed_guard() {
+    let rig = Rig::new();
+    let kernels = Kernels::load(&rig);
+    ok!(rig, cuCtxSetCurrent(null_mut()));
+    rig.begin(rig.stream, GLOBAL);
+    assert_eq!(add(&rig, &kernels, 1, rig.stream), 0);
+    assert_eq!(rig.end_and_count(rig.stream), (0, 1));
+    ok!(rig, cuCtxSetCurrent(rig.context));
+    rig.begin(rig.stream, GLOBAL);
+    rig.exchange(RELAXED);
+    ok!(rig, cuModuleUnload(Kernels::load(&rig).module));
+    rig.exchange(GLOBAL);
+    assert_eq!(rig.end_and_count(rig.stream), (0, 0));
+    ok!(rig, cuModuleUnload(kernels.module));
+    rig.close();
+}
+
+#[test]
 fn a_launch_of_a_kernel_that_is_gone_is_told() {
     let rig = Rig::new();
     let kernels = Kernels::load(&rig);

@@ -213,6 +213,17 @@ fn user_objects_are_counted() {
     rig.close();
 }
 
+#[test]
+fn what_a_program_leaves_behind_is_not_destroyed() {
+    let counter = Counter::default();
+    let rig = Rig::new();
+    let graph = rig.new_graph();
+    ok!(rig, cuGraphRetainUserObject(graph, user_object(&rig, &counter), 1, 1));
+    rig.instantiate(graph);
+    drop(rig);
+    assert_eq!(counter.get(), 0);
+}
+
 /// What a destructor was told when it called the driver.
 struct Nested {
     functions: Functions,

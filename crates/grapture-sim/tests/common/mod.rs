@@ -14,15 +14,17 @@ use grapture_sys::*;
 pub const LIMIT: Duration = Duration::from_secs(20);
 
 /// Calls a function of the driver and gives the number that it answers.
-#[allow(clippy::macro_metavars_in_unsafe, reason = "the arguments are plain expressions")]
 #[macro_export]
 macro_rules! call {
-    ($driver:expr, $function:ident($($arg:expr),* $(,)?)) => {
+    ($driver:expr, $function:ident($($arg:expr),* $(,)?)) => {{
+        let function = $driver.functions().$function;
         // SAFETY: the arguments are handles of this driver, values, or pointers to live locals of
         // the types that the function takes; where a test passes something else on purpose, the
         // simulated driver only compares it.
-        unsafe { ($driver.functions().$function)($($arg),*) }.0
-    };
+        #[allow(clippy::macro_metavars_in_unsafe, reason = "the arguments are plain")]
+        let code = unsafe { function($($arg),*) };
+        code.0
+    }};
 }
 
 /// Calls a function that writes its first argument, and gives that.
