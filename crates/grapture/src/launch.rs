@@ -2,7 +2,6 @@
 
 use std::ffi::c_void;
 use std::fmt;
-use std::mem;
 use std::ptr;
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ use crate::memory::{BufferInner, DeviceSlice, DeviceSliceMut};
 use crate::operation::{Operation, OperationKind};
 use crate::stream::{Stream, other_context};
 
-/// How many arguments, and 8-byte words of them, need no allocation.
+/// How many arguments need no allocation.
 const INLINE: usize = 12;
 
 /// One launch of a kernel: [`Kernel::launch_builder`] makes it, the arguments follow in order, and
@@ -35,19 +34,24 @@ pub struct LaunchBuilder<'a> {
     grid: Dim3,
     block: Dim3,
     shared_bytes: usize,
-    /// The arguments' bytes, each from a word boundary on.
-    words: SmallVec<[u64; INLINE]>,
-    arguments: SmallVec<[Argument; INLINE]>,
-    owners: SmallVec<[&'a Arc<BufferInner>; INLINE]>,
+    arguments: SmallVec<[Argument<'a>; INLINE]>,
+    /// The arguments that are larger than a word, each from a word boundary on.
+    large: Vec<u64>,
     attributes: Attributes,
 }
 
 #[derive(Clone, Copy)]
-struct Argument {
-    /// The word at which it begins.
-    word: u32,
-    bytes: u32,
+struct Argument<'a> {
+    /// The argument, if it fits in; else the word of `large` at which it begins.
+    word: u64,
+    /// The size in bytes.
+    bytes: usize,
+    /// What it is the address of.
+    owner: Option<&'a Arc<BufferInner>>,
 }
+
+/// The size of a word in bytes.
+const WORD: usize = size_of::<u64>();
 
 /// What only the newer call for launches can say.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -65,9 +69,8 @@ impl<'a> LaunchBuilder<'a> {
             grid,
             block,
             shared_bytes: 0,
-            words: SmallVec::new(),
             arguments: SmallVec::new(),
-            owners: SmallVec::new(),
+            large: Vec::new(),
             attributes: Attributes::default(),
         }
     }
@@ -83,16 +86,16 @@ impl<'a> LaunchBuilder<'a> {
     #[inline]
     pub fn arg<T: Pod>(mut self, slice: &'a (impl DeviceSlice<T> + ?Sized)) -> Self {
         let raw = slice.raw();
-        self.owners.push(raw.owner);
-        self.push_word(raw.address)
+        self.push(Argument { word: raw.address, bytes: WORD, owner: Some(raw.owner) });
+        self
     }
 
     /// The next argument: the address of device memory that the kernel writes, or reads and writes.
     #[inline]
     pub fn arg_mut<T: Pod>(mut self, slice: &'a mut (impl DeviceSliceMut<T> + ?Sized)) -> Self {
         let raw = DeviceSlice::raw(&*slice);
-        self.owners.push(raw.owner);
-        self.push_word(raw.address)
+        self.push(Argument { word: raw.address, bytes: WORD, owner: Some(raw.owner) });
+        self
     }
 
     /// The next argument, by value.
@@ -103,6 +106,7 @@ impl<'a> LaunchBuilder<'a> {
     }
 
     /// The next argument, as the bytes of a parameter of any type.
+    #[inline]
     pub fn bytes(mut self, bytes: &[u8]) -> Self {
         self.push_bytes(bytes);
         self
@@ -111,8 +115,9 @@ impl<'a> LaunchBuilder<'a> {
     /// The next argument: an address that this library knows nothing of. What is there is not kept
     /// alive.
     #[inline]
-    pub fn address(self, address: CUdeviceptr) -> Self {
-        self.push_word(address)
+    pub fn address(mut self, address: CUdeviceptr) -> Self {
+        self.push(Argument { word: address, bytes: WORD, owner: None });
+        self
     }
 
     /// Whether the blocks can wait for one another: all of them must fit on the device at once.
@@ -136,19 +141,34 @@ impl<'a> LaunchBuilder<'a> {
     }
 
     #[inline]
-    fn push_word(mut self, word: u64) -> Self {
-        self.arguments.push(Argument { word: self.words.len() as u32, bytes: 8 });
-        self.words.push(word);
-        self
+    fn push(&mut self, argument: Argument<'a>) {
+        self.arguments.push(argument);
     }
 
     #[inline]
     fn push_bytes(&mut self, bytes: &[u8]) {
-        let word = self.words.len();
-        self.arguments.push(Argument { word: word as u32, bytes: bytes.len() as u32 });
-        self.words.resize(word + bytes.len().div_ceil(8), 0);
-        // INVARIANT: the words were just made for these bytes.
-        bytemuck::cast_slice_mut(&mut self.words[word..])[..bytes.len()].copy_from_slice(bytes);
+        let mut word = [0; WORD];
+        let word = match word.get_mut(..bytes.len()) {
+            Some(start) => {
+                start.copy_from_slice(bytes);
+                u64::from_ne_bytes(word)
+            }
+            None => self.push_large(bytes),
+        };
+        self.push(Argument { word, bytes: bytes.len(), owner: None });
+    }
+
+    /// Gives the word at which the bytes begin.
+    fn push_large(&mut self, bytes: &[u8]) -> u64 {
+        let start = self.large.len();
+        self.large.resize(start + bytes.len().div_ceil(WORD), 0);
+        // INVARIANT: the words from `start` on were just made for these bytes.
+        bytemuck::cast_slice_mut(&mut self.large[start..])[..bytes.len()].copy_from_slice(bytes);
+        start as u64
+    }
+
+    fn owners(&self) -> impl Iterator<Item = &'a Arc<BufferInner>> {
+        self.arguments.iter().filter_map(|argument| argument.owner)
     }
 
     /// Submits the launch to the stream. Does not block. In a capture, the kernel, its module and
@@ -173,23 +193,17 @@ impl<'a> LaunchBuilder<'a> {
     #[track_caller]
     pub unsafe fn launch(self, stream: &Stream) -> CudaResult<()> {
         self.check(stream)?;
-        for owner in &self.owners {
+        for owner in self.owners() {
             owner.note_use(stream)?;
         }
-        let words = self.words.as_ptr();
-        let mut pointers: SmallVec<[*mut c_void; INLINE]> = SmallVec::new();
-        for argument in &self.arguments {
-            // The driver only reads through the pointers, in the call.
-            pointers.push(words.wrapping_add(argument.word as usize).cast_mut().cast());
-        }
+        let mut pointers: SmallVec<[*mut c_void; INLINE]> =
+            self.arguments.iter().map(|argument| self.pointer(argument)).collect();
         let pointers = if pointers.is_empty() { ptr::null_mut() } else { pointers.as_mut_ptr() };
         stream.submit(
             Operation::new(OperationKind::Kernel),
             |owners| {
                 owners.retain(self.kernel);
-                for owner in &self.owners {
-                    owners.retain(owner);
-                }
+                self.owners().for_each(|owner| owners.retain(owner));
             },
             // SAFETY: a live kernel and stream of one context (checked), as many pointers as the
             // kernel has parameters, each to as many bytes as the parameter has (checked where the
@@ -198,6 +212,16 @@ impl<'a> LaunchBuilder<'a> {
             // in flight, and by the graph (O2); the rest is the caller's promise.
             |functions, raw| unsafe { self.submit(functions, raw, pointers) },
         )
+    }
+
+    /// Where the driver reads the argument in the call; it only reads.
+    #[inline]
+    fn pointer(&self, argument: &Argument<'a>) -> *mut c_void {
+        if argument.bytes <= WORD {
+            return ptr::from_ref(&argument.word).cast_mut().cast();
+        }
+        // INVARIANT: `push_large` gave the word.
+        ptr::from_ref(&self.large[argument.word as usize]).cast_mut().cast()
     }
 
     /// # Safety
@@ -265,10 +289,8 @@ impl<'a> LaunchBuilder<'a> {
     fn check(&self, stream: &Stream) -> CudaResult<()> {
         let context = stream.context();
         stream.require_context(self.kernel.context(), "kernel")?;
-        for owner in &self.owners {
-            if !owner.context().same(context) {
-                return Err(other_context("kernel.arg"));
-            }
+        if !self.owners().all(|owner| owner.context().same(context)) {
+            return Err(other_context("kernel.arg"));
         }
         self.check_dimensions()?;
         if self.shared_bytes > self.kernel.dynamic_shared_limit() as usize {
@@ -340,7 +362,7 @@ impl<'a> LaunchBuilder<'a> {
             && parameters
                 .iter()
                 .zip(&self.arguments)
-                .all(|(size, argument)| *size == argument.bytes as usize);
+                .all(|(size, argument)| *size == argument.bytes);
         if fits { Ok(()) } else { Err(self.bad_arguments(parameters)) }
     }
 
@@ -357,7 +379,7 @@ impl<'a> LaunchBuilder<'a> {
         let wrong = parameters
             .iter()
             .zip(&self.arguments)
-            .position(|(size, argument)| *size != argument.bytes as usize)
+            .position(|(size, argument)| *size != argument.bytes)
             .unwrap_or(0);
         // INVARIANT: `wrong` is an index of both, which have the same length.
         let (takes, given) = (parameters[wrong], self.arguments[wrong].bytes);
@@ -429,5 +451,3 @@ impl fmt::Debug for LaunchBuilder<'_> {
             .finish_non_exhaustive()
     }
 }
-
-const _: () = assert!(mem::size_of::<Argument>() == 8);

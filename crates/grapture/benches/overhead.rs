@@ -1,0 +1,110 @@
+//! What the library adds to a driver call, in nanoseconds: the calls of the hot paths go to
+//! functions that do nothing, all others to the simulated driver.
+//!
+//! `cargo bench -p grapture --bench overhead`
+
+use std::ffi::{c_uint, c_void};
+use std::hint::black_box;
+use std::time::Instant;
+
+use grapture::sys::{
+    CUDA_SUCCESS, CUdeviceptr, CUfunction, CUgraphExec, CUresult, CUstream, FunctionInfo, Functions,
+};
+use grapture::{
+    CU_STREAM_CAPTURE_MODE_RELAXED, Context, DeviceBuffer, Driver, Stream, StreamGraphCapture,
+};
+use grapture_sim::{SimConfig, Simulation};
+
+const KERNELS: &str = include_str!("../fixtures/kernels.ptx");
+
+unsafe extern "C" fn launch_kernel(
+    _: CUfunction,
+    _: c_uint,
+    _: c_uint,
+    _: c_uint,
+    _: c_uint,
+    _: c_uint,
+    _: c_uint,
+    _: c_uint,
+    _: CUstream,
+    _: *mut *mut c_void,
+    _: *mut *mut c_void,
+) -> CUresult {
+    CUDA_SUCCESS
+}
+
+unsafe extern "C" fn launch_graph(_: CUgraphExec, _: CUstream) -> CUresult {
+    CUDA_SUCCESS
+}
+
+unsafe extern "C" fn fill(_: CUdeviceptr, _: c_uint, _: usize, _: CUstream) -> CUresult {
+    CUDA_SUCCESS
+}
+
+macro_rules! addresses {
+    ($($symbol:ident = $name:literal @ $since:literal ($($arg:ident: $ty:ty),* $(,)?);)*) => {
+        /// The address of a function of a table.
+        fn address(functions: &Functions, symbol: &str) -> *const c_void {
+            match symbol {
+                "cuLaunchKernel" => launch_kernel as *const c_void,
+                "cuGraphLaunch" => launch_graph as *const c_void,
+                "cuMemsetD32Async" => fill as *const c_void,
+                $(stringify!($symbol) => functions.$symbol as *const c_void,)*
+                _ => std::ptr::null(),
+            }
+        }
+    };
+}
+grapture::sys::driver_functions!(addresses);
+
+fn main() {
+    let simulated = Simulation::new(SimConfig::default()).driver();
+    let resolver = move |info: &'static FunctionInfo| address(simulated.functions(), info.symbol);
+    // SAFETY: the addresses are those of the simulated driver's table, and of the functions above
+    // with the signatures of their lines.
+    let driver = unsafe { Driver::from_resolver("a driver that does nothing", resolver) };
+    measure(&driver.expect("the driver starts"));
+}
+
+fn measure(driver: &Driver) {
+    let context = Context::new(&driver.device(0).unwrap()).unwrap();
+    let stream = Stream::new(&context).unwrap();
+    let kernel = context.load_ptx(KERNELS).unwrap().kernel("add").unwrap();
+    let mut word = DeviceBuffer::<u32>::zeroed(&context, 1).unwrap();
+    let raw = driver.as_raw().functions();
+    let empty = StreamGraphCapture::begin(&stream, CU_STREAM_CAPTURE_MODE_RELAXED).unwrap();
+    let exec = empty.end().unwrap();
+
+    report("bare call of a function that does nothing", || {
+        // SAFETY: it does nothing.
+        black_box(unsafe { (raw.cuGraphLaunch)(exec.as_raw(), stream.as_raw()) });
+    });
+    report("GraphExec::launch", || exec.launch(black_box(&stream)).unwrap());
+    report("fill", || word.fill(1, black_box(&stream)).unwrap());
+    report("kernel launch", || {
+        let launch = kernel.launch_builder(1, 32).arg_mut(&mut word).value(1u32);
+        // SAFETY: `add` takes the address of a word and a value.
+        unsafe { launch.launch(black_box(&stream)) }.unwrap();
+    });
+    let capture = StreamGraphCapture::begin(&stream, CU_STREAM_CAPTURE_MODE_RELAXED).unwrap();
+    report("captured fill", || word.fill(1, black_box(&stream)).unwrap());
+    report("captured kernel launch", || {
+        let launch = kernel.launch_builder(1, 32).arg_mut(&mut word).value(1u32);
+        // SAFETY: `add` takes the address of a word and a value.
+        unsafe { launch.launch(black_box(&stream)) }.unwrap();
+    });
+    drop(capture);
+}
+
+/// Prints the least time of one call over many rounds.
+fn report(name: &str, mut call: impl FnMut()) {
+    const CALLS: u32 = 1_000;
+    let round = |call: &mut dyn FnMut(u32)| {
+        let start = Instant::now();
+        call(CALLS);
+        start.elapsed().as_nanos() as f64 / f64::from(CALLS)
+    };
+    let mut calls = |count| (0..count).for_each(|_| call());
+    let least = (0..1_000).map(|_| round(&mut calls)).fold(f64::INFINITY, f64::min);
+    println!("{name:<45} {least:>7.1} ns");
+}
