@@ -70,6 +70,12 @@ impl CudaError {
         sys::error_code(CUresult(self.code())).map(|known| known.name)
     }
 
+    /// Whether the context is lost with it: every later call on the context answers the same, and
+    /// nothing runs there any more.
+    pub(crate) fn is_sticky(&self) -> bool {
+        matches!(self.code(), 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721)
+    }
+
     /// A refusal: `what` is the argument or object, `problem` what is wrong with it and what to do.
     #[cold]
     pub(crate) fn refused(

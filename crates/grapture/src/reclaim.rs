@@ -1,27 +1,39 @@
-//! The reclaimer: where what a graph owned is released (O3).
+//! The reclaimer: a thread of the library on which things are released that must not be released
+//! where their last handle falls, or not yet (O3).
 //!
-//! The driver runs a user object's destructor on a thread where CUDA calls are forbidden, so the
-//! destructor only sends the owned bundle here. A thread of the library drops it: that thread may
-//! call the driver, and its capture mode is relaxed for good, so a release breaks no capture (O9).
+//! What a graph owns waits there for the graph's last launch; what a host function captured comes
+//! from a thread of the driver's, where CUDA calls are forbidden. The thread's capture mode is
+//! relaxed for good, so a release breaks no capture (O9).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use grapture_sys as sys;
 use grapture_sys::CU_STREAM_CAPTURE_MODE_RELAXED;
 
+/// How long the thread rests before it asks again whether something can be released.
+const RETRY: Duration = Duration::from_millis(1);
+
 /// What is dropped on the reclaimer's thread.
 pub(crate) type Bundle = Box<dyn Send>;
 
+/// What is dropped on the reclaimer's thread as soon as it may be.
+pub(crate) trait Deferred: Send {
+    /// Whether it can be dropped now. Must not block.
+    fn is_due(&mut self) -> bool;
+}
+
 enum Message {
     Release(Bundle),
+    Defer(Box<dyn Deferred>),
     Drained(Sender<()>),
 }
 
-/// Hands bundles to the reclaimer's thread. The thread starts with the first [`handle`] and ends
-/// when the last handle and the driver are gone.
+/// Hands things to the reclaimer's thread. The thread starts with the first [`handle`], and ends
+/// when the driver and the last handle are gone and nothing waits any more.
 ///
 /// [`handle`]: Reclaimer::handle
 pub(crate) struct Reclaimer {
@@ -48,7 +60,6 @@ impl Reclaimer {
                 .name("grapture-reclaim".to_owned())
                 .spawn(move || run(&driver, &receiver));
             if let Err(error) = spawned {
-                // The receiver is gone with the closure: `release` then drops where it is.
                 tracing::error!(%error, "no thread for the reclaimer");
             }
             Mutex::new(sender)
@@ -57,27 +68,34 @@ impl Reclaimer {
         ReclaimHandle { sender: sender.clone() }
     }
 
-    /// Waits until everything sent so far is dropped.
+    /// Waits until everything sent so far that is due is dropped.
     pub(crate) fn drain(&self) {
         if self.sender.get().is_none() {
             return;
         }
         let (done, wait) = mpsc::channel();
-        if self.handle().sender.send(Message::Drained(done)).is_ok() {
-            let _ = wait.recv();
-        }
+        self.handle().send(Message::Drained(done));
+        let _ = wait.recv();
     }
 }
 
 impl ReclaimHandle {
     /// Has `bundle` dropped on the reclaimer's thread. Calls no driver function.
     pub(crate) fn release(&self, bundle: Bundle) {
-        if let Err(mpsc::SendError(Message::Release(bundle))) =
-            self.sender.send(Message::Release(bundle))
-        {
-            // There is no thread. To drop it here could call the driver where that is forbidden.
-            tracing::error!("the reclaimer's thread is gone: what a graph owned is leaked");
-            std::mem::forget(bundle);
+        self.send(Message::Release(bundle));
+    }
+
+    /// Has `deferred` dropped on the reclaimer's thread when it is due. Calls no driver function.
+    pub(crate) fn defer(&self, deferred: Box<dyn Deferred>) {
+        self.send(Message::Defer(deferred));
+    }
+
+    fn send(&self, message: Message) {
+        if let Err(mpsc::SendError(message)) = self.sender.send(message) {
+            // There is no thread. To drop it here could be too early, or where CUDA calls are
+            // forbidden.
+            tracing::error!("the reclaimer's thread is gone: what it was sent is leaked");
+            std::mem::forget(message);
         }
     }
 }
@@ -86,18 +104,39 @@ fn run(driver: &sys::Driver, receiver: &Receiver<Message>) {
     let mut mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     // SAFETY: the pointer is a live local; a driver before 10.1 answers an error and has no modes.
     let _ = unsafe { (driver.functions().cuThreadExchangeStreamCaptureMode)(&mut mode) };
-    while let Ok(message) = receiver.recv() {
+    let mut waiting: Vec<Box<dyn Deferred>> = Vec::new();
+    loop {
+        let message = if waiting.is_empty() {
+            receiver.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        } else {
+            receiver.recv_timeout(RETRY)
+        };
         match message {
-            Message::Release(bundle) => {
-                // What is released can be a user's closure, and its `Drop` can panic.
-                let dropped = catch_unwind(AssertUnwindSafe(|| drop(bundle)));
-                if dropped.is_err() {
-                    tracing::error!("a value that a graph owned panicked while it was dropped");
-                }
-            }
-            Message::Drained(done) => {
+            Ok(Message::Release(bundle)) => drop_caught(bundle),
+            Ok(Message::Defer(deferred)) => waiting.push(deferred),
+            Ok(Message::Drained(done)) => {
+                release_due(&mut waiting);
                 let _ = done.send(());
             }
+            Err(RecvTimeoutError::Timeout) => release_due(&mut waiting),
+            Err(RecvTimeoutError::Disconnected) if waiting.is_empty() => return,
+            Err(RecvTimeoutError::Disconnected) => {
+                release_due(&mut waiting);
+                thread::sleep(RETRY);
+            }
         }
+    }
+}
+
+fn release_due(waiting: &mut Vec<Box<dyn Deferred>>) {
+    for due in waiting.extract_if(.., |deferred| deferred.is_due()) {
+        drop_caught(due);
+    }
+}
+
+/// What is released can be a user's value, and its `Drop` can panic.
+fn drop_caught<T>(value: T) {
+    if catch_unwind(AssertUnwindSafe(|| drop(value))).is_err() {
+        tracing::error!("a value that a graph owned panicked while it was dropped");
     }
 }

@@ -1,18 +1,17 @@
-//! What a capture retains, and how a graph comes to own it (O2, O3, O5).
+//! What a capture retains, and how graphs and executables own it together (O2).
 
 use std::any::Any;
-use std::ffi::c_void;
 use std::sync::Arc;
 
-use grapture_sys::{
-    CU_GRAPH_USER_OBJECT_MOVE, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC, CUgraph, Function,
-};
-
 use crate::driver::Driver;
-use crate::error::{CudaResult, check};
+use crate::drop_error::report;
+use crate::error::CudaError;
+
 use crate::kernel::KernelInner;
 use crate::pinned::PinnedInner;
-use crate::reclaim::ReclaimHandle;
+use crate::raw_event::RawEvent;
+use crate::reclaim::Deferred;
+use crate::stream::{Stream, outside_capture};
 
 /// A share in something that a graph's nodes use.
 pub(crate) type Owner = Arc<dyn Any + Send + Sync>;
@@ -27,7 +26,6 @@ pub(crate) struct Owners {
     list: Vec<Owner>,
     recent: [usize; RECENT],
     next: usize,
-    /// Host memory that the graph's copies read or write: each launch marks it as in use (O6).
     pinned: Vec<PinnedUse>,
 }
 
@@ -63,89 +61,128 @@ impl Owners {
             used.written |= written;
             return;
         }
-        self.list.push(memory.clone());
         self.pinned.push(PinnedUse { memory: memory.clone(), written });
     }
+}
 
-    pub(crate) fn take_pinned(&mut self) -> Vec<PinnedUse> {
-        std::mem::take(&mut self.pinned)
+/// What a graph owns, shared by the graph and every executable made from it.
+#[derive(Clone)]
+pub(crate) struct Share {
+    owned: Arc<Owned>,
+}
+
+struct Owned {
+    owners: Vec<Owner>,
+    /// Host memory that the graph's copies read or write: each launch marks it as in use (O6).
+    pinned: Box<[PinnedUse]>,
+}
+
+impl Share {
+    pub(crate) fn new(owners: Owners) -> Share {
+        let owned = Owned { owners: owners.list, pinned: owners.pinned.into() };
+        Share { owned: Arc::new(owned) }
+    }
+
+    /// The pinned memory that the graph uses.
+    #[inline]
+    pub(crate) fn pinned(&self) -> &[PinnedUse] {
+        &self.owned.pinned
     }
 
     /// The kernels among the owners.
-    pub(crate) fn kernels(&self) -> Vec<Arc<KernelInner>> {
-        self.list.iter().filter_map(|owner| owner.clone().downcast().ok()).collect()
+    pub(crate) fn kernels(&self) -> impl Iterator<Item = &KernelInner> {
+        self.owned.owners.iter().filter_map(|owner| owner.downcast_ref())
     }
 
-    pub(crate) fn into_list(self) -> Vec<Owner> {
-        self.list
+    /// Lets go of the share on the reclaimer's thread, after the last launch if there was one.
+    pub(crate) fn release(self, driver: &Driver, launched: LastLaunch) {
+        if self.owned.owners.is_empty() && self.owned.pinned.is_empty() {
+            return;
+        }
+        let reclaimer = driver.reclaimer().handle();
+        match launched {
+            LastLaunch::Never => reclaimer.release(Box::new(self)),
+            launched => reclaimer.defer(Box::new(AfterLaunch { share: Some(self), launched })),
+        }
     }
 }
 
-/// Who holds the owners of a graph.
-#[derive(Clone)]
-pub(crate) enum Keep {
-    /// The driver's graph, through a user object, and so every clone, exec and launch of it.
-    Driver,
-    /// This library: the driver has no user objects (before 11.3). Whoever launches must wait for
-    /// the last launch before it lets go (O5).
-    Library(Arc<Vec<Owner>>),
+/// The last launch of an executable. Launches of one never overlap, on whatever streams, so when
+/// the last is done all are.
+pub(crate) enum LastLaunch {
+    /// There was none.
+    Never,
+    /// On a stream. Nothing marks its end yet: what is recorded there later comes after it.
+    On(Stream),
+    /// An event is recorded after it.
+    Marked(RawEvent),
 }
 
-/// What the user object's destructor gets.
-struct Parcel {
-    owners: Vec<Owner>,
-    reclaimer: ReclaimHandle,
+impl LastLaunch {
+    /// Remembers a launch on the stream that was just made.
+    #[inline]
+    pub(crate) fn note(&mut self, stream: &Stream) {
+        match self {
+            LastLaunch::On(last) if last == stream => {}
+            _ => self.note_other(stream),
+        }
+    }
+
+    #[cold]
+    fn note_other(&mut self, stream: &Stream) {
+        if !stream.is_default() {
+            *self = LastLaunch::On(stream.clone());
+            return;
+        }
+        // A default stream is another one on another thread, so the event is recorded here and
+        // now. Without one, the launch is waited for.
+        match RawEvent::new(stream.context()).and_then(|event| event.record(stream).map(|()| event))
+        {
+            Ok(event) => *self = LastLaunch::Marked(event),
+            Err(error) => {
+                report("cuEventRecord", Err(error));
+                report("cuStreamSynchronize", stream.synchronize());
+                *self = LastLaunch::Never;
+            }
+        }
+    }
+
+    /// Whether the launch is done. Does not block. It is not known while the stream captures.
+    fn is_done(&mut self) -> Result<bool, CudaError> {
+        if let LastLaunch::On(stream) = self {
+            let marked = outside_capture(stream, || {
+                let event = RawEvent::new(stream.context())?;
+                event.record(stream)?;
+                Ok(event)
+            })?;
+            let Some(event) = marked else { return Ok(false) };
+            *self = LastLaunch::Marked(event);
+        }
+        match self {
+            LastLaunch::Marked(event) => event.is_complete(),
+            _ => Ok(true),
+        }
+    }
 }
 
-/// Gives the owners to the driver's graph.
-///
-/// # Safety
-///
-/// `graph` is a live graph of `driver` that no other thread uses meanwhile.
-pub(crate) unsafe fn attach(
-    driver: &Driver,
-    graph: CUgraph,
-    owners: Vec<Owner>,
-) -> CudaResult<Keep> {
-    if owners.is_empty() {
-        return Ok(Keep::Driver);
-    }
-    if !driver.has(Function::cuUserObjectCreate) || !driver.has(Function::cuGraphRetainUserObject) {
-        return Ok(Keep::Library(Arc::new(owners)));
-    }
-    let functions = driver.functions();
-    let parcel = Box::new(Parcel { owners, reclaimer: driver.reclaimer().handle() });
-    let parcel = Box::into_raw(parcel);
-    let mut object = std::ptr::null_mut();
-    let flags = CU_USER_OBJECT_NO_DESTRUCTOR_SYNC.0;
-    // SAFETY: the out-pointer is a live local; `release_parcel` has the callback's signature, takes
-    // the ownership of `parcel` and calls no CUDA function.
-    let created = check(unsafe {
-        (functions.cuUserObjectCreate)(&mut object, parcel.cast(), Some(release_parcel), 1, flags)
-    });
-    if let Err(error) = created {
-        // SAFETY: the driver refused it, so the parcel is still ours alone.
-        drop(unsafe { Box::from_raw(parcel) });
-        return Err(error);
-    }
-    // SAFETY: the graph is live (the caller's promise); MOVE gives it the one reference.
-    let moved = check(unsafe {
-        (functions.cuGraphRetainUserObject)(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE.0)
-    });
-    if let Err(error) = moved {
-        // SAFETY: the reference was not moved, so it is ours to give back; that runs the
-        // destructor, which frees the parcel.
-        let _ = unsafe { (functions.cuUserObjectRelease)(object, 1) };
-        return Err(error);
-    }
-    Ok(Keep::Driver)
+/// A share that waits for the last launch.
+struct AfterLaunch {
+    share: Option<Share>,
+    launched: LastLaunch,
 }
 
-/// The destructor of the user object. CUDA calls are forbidden here (O3): it only hands over.
-unsafe extern "C" fn release_parcel(parcel: *mut c_void) {
-    // SAFETY: `attach` made the pointer with `Box::into_raw`, and the driver runs the destructor
-    // once, when the last reference is gone.
-    let parcel = unsafe { Box::from_raw(parcel.cast::<Parcel>()) };
-    let Parcel { owners, reclaimer } = *parcel;
-    reclaimer.release(Box::new(owners));
+impl Deferred for AfterLaunch {
+    fn is_due(&mut self) -> bool {
+        match self.launched.is_done() {
+            Ok(done) => done,
+            // Nothing runs any more in a context that is lost.
+            Err(error) if error.is_sticky() => true,
+            Err(error) => {
+                // It cannot be known when the launch is done: to leak is sound.
+                report("cuEventRecord", Err(error));
+                std::mem::forget(self.share.take());
+                true
+            }
+        }
+    }
 }

@@ -347,6 +347,15 @@ impl Stream {
     }
 }
 
+/// Runs `call` unless a capture records the stream, and keeps captures off it meanwhile.
+pub(crate) fn outside_capture<R>(
+    stream: &Stream,
+    call: impl FnOnce() -> CudaResult<R>,
+) -> CudaResult<Option<R>> {
+    let capture = stream.lock_capture();
+    if capture.is_some() { Ok(None) } else { call().map(Some) }
+}
+
 #[cold]
 pub(crate) fn other_context(what: &'static str) -> CudaError {
     CudaError::refused(

@@ -195,10 +195,19 @@ fn sim_a_failing_driver_call_leaves_nothing() {
     })));
     let (stream, side) = (setup.stream(), setup.stream());
     life(&setup, &stream, &side).unwrap();
+    // What is released later is released when the count has not changed for a while.
     let settled = || {
-        setup.context.synchronize().unwrap();
-        setup.driver.reclaim();
-        sim.live().to_string()
+        let mut last = String::new();
+        let mut unchanged = 0;
+        while unchanged < 5 {
+            setup.context.synchronize().unwrap();
+            setup.driver.reclaim();
+            let live = sim.live().to_string();
+            unchanged = if live == last { unchanged + 1 } else { 0 };
+            last = live;
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        last
     };
     let mut before = settled();
     let mut failed = 0;

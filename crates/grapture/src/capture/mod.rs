@@ -173,9 +173,9 @@ impl<'s> StreamGraphCapture<'s> {
         match ended {
             Ok(()) if !raw.is_null() => {
                 // SAFETY: the driver gave the graph to this call alone.
-                unsafe {
+                Ok(unsafe {
                     Graph::captured(self.stream.context(), raw, self.log.key(), recorded.owners)
-                }
+                })
             }
             Ok(()) => {
                 Err(self.failed(grapture_sys::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED.0, recorded))

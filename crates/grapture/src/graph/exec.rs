@@ -1,19 +1,17 @@
 //! [`GraphExec`]: an executable graph, and its launch.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 use grapture_sys::{CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUgraphExec, Function};
 
 use crate::context::Context;
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
-use crate::event::Event;
 use crate::graph::{Graph, InstantiateFlags};
 use crate::pinned::PinnedInner;
-use crate::retain::{Keep, Owner, PinnedUse};
+use crate::retain::{LastLaunch, Share};
 use crate::stream::{Stream, other_context};
 
 /// An executable graph. Each launch replays all of it with one driver call.
@@ -28,20 +26,13 @@ pub struct GraphExec {
     context: Context,
     node_count: usize,
     flags: InstantiateFlags,
-    pinned: Box<[PinnedUse]>,
-    held: Option<Held>,
+    /// What the nodes use. Taken by the drop alone.
+    share: Option<Share>,
+    last_launch: RefCell<LastLaunch>,
     /// The graph that it was made of, where nobody else has it.
     source: Option<Graph>,
     // Not `Sync`, see above (O8).
     _not_sync: PhantomData<Cell<()>>,
-}
-
-/// What the library holds for a driver without user objects (O5).
-struct Held {
-    owners: Arc<Vec<Owner>>,
-    /// Recorded after each launch. Launches of one exec run one after another, so the last record
-    /// stands for all.
-    launched: Option<Event>,
 }
 
 // SAFETY: a `CUgraphExec` belongs to no thread; one thread at a time uses it, since the type is
@@ -55,21 +46,13 @@ impl GraphExec {
         node_count: usize,
         flags: InstantiateFlags,
     ) -> GraphExec {
-        let held = match &graph.keep {
-            Keep::Driver => None,
-            Keep::Library(owners) => Some(Held {
-                owners: owners.clone(),
-                // Without an event the launches are waited for one by one.
-                launched: Event::new(&graph.context).ok(),
-            }),
-        };
         GraphExec {
             raw,
             context: graph.context.clone(),
             node_count,
             flags,
-            pinned: graph.pinned.clone().into_boxed_slice(),
-            held,
+            share: Some(graph.share()),
+            last_launch: RefCell::new(LastLaunch::Never),
             source: None,
             _not_sync: PhantomData,
         }
@@ -129,18 +112,16 @@ impl GraphExec {
     pub fn launch(&self, stream: &Stream) -> CudaResult<()> {
         check_launch_stream(&self.context, stream)?;
         // The host is kept off the pinned memory from before the launch on (O6).
-        let _submissions = if self.pinned.is_empty() {
-            None
-        } else {
-            Some(PinnedInner::use_all(&self.pinned, stream)?)
+        let pinned = self.share.as_ref().map_or(&[][..], Share::pinned);
+        let _submissions = match pinned {
+            [] => None,
+            pinned => Some(PinnedInner::use_all(pinned, stream)?),
         };
         // SAFETY: a live executable graph that no other thread uses now (not `Sync`), and a live
-        // stream. What the nodes touch is owned by the graph until the launch is done (O2).
+        // stream. What the nodes touch is kept until the launch is done (O2).
         stream.with(|functions, raw| unsafe { (functions.cuGraphLaunch)(self.raw, raw) })?;
-        match &self.held {
-            None => Ok(()),
-            Some(held) => held.launched(stream),
-        }
+        self.last_launch.borrow_mut().note(stream);
+        Ok(())
     }
 
     /// Uploads the executable graph on a stream without running it, so that the first launch is as
@@ -155,15 +136,6 @@ impl GraphExec {
         check_launch_stream(&self.context, stream)?;
         // SAFETY: a live executable graph that no other thread uses now, and a live stream.
         stream.with(|functions, raw| unsafe { (functions.cuGraphUpload)(self.raw, raw) })
-    }
-}
-
-impl Held {
-    fn launched(&self, stream: &Stream) -> CudaResult<()> {
-        match &self.launched {
-            Some(event) => event.record(stream),
-            None => stream.synchronize(),
-        }
     }
 }
 
@@ -198,22 +170,9 @@ impl Drop for GraphExec {
             .driver()
             .relaxed(|functions| unsafe { (functions.cuGraphExecDestroy)(self.raw) });
         report("cuGraphExecDestroy", check(code));
-        if let Some(held) = self.held.take() {
-            let reclaimer = self.context.driver().reclaimer().handle();
-            reclaimer.release(Box::new(ReleaseAfterLaunch(held)));
+        if let Some(share) = self.share.take() {
+            share.release(self.context.driver(), self.last_launch.replace(LastLaunch::Never));
         }
-    }
-}
-
-/// Dropped on the reclaimer's thread: waits for the last launch, then lets go (O5).
-struct ReleaseAfterLaunch(Held);
-
-impl Drop for ReleaseAfterLaunch {
-    fn drop(&mut self) {
-        if let Some(event) = &self.0.launched {
-            report("cuEventSynchronize", event.synchronize());
-        }
-        tracing::trace!(owners = self.0.owners.len(), "a graph's owners are released");
     }
 }
 

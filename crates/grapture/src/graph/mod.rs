@@ -11,7 +11,6 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::path::Path;
 use std::ptr;
-use std::sync::Arc;
 
 use grapture_sys::{
     CU_GRAPH_DEPENDENCY_TYPE_DEFAULT, CUDA_ERROR_INVALID_VALUE, CUgraph, CUgraphEdgeData,
@@ -21,8 +20,7 @@ use grapture_sys::{
 use crate::context::Context;
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
-use crate::kernel::KernelInner;
-use crate::retain::{self, Keep, Owners, PinnedUse};
+use crate::retain::{LastLaunch, Owners, Share};
 
 pub use exec::GraphExec;
 pub use instantiate::{InstantiateError, InstantiateFlags, InstantiateOptions, InstantiateResult};
@@ -37,10 +35,8 @@ pub struct Graph {
     pub(super) raw: CUgraph,
     pub(super) key: GraphKey,
     pub(super) context: Context,
-    pub(super) keep: Keep,
-    pub(super) pinned: Vec<PinnedUse>,
-    /// The kernels of the nodes, where the driver cannot tell their names.
-    kernels: Vec<Arc<KernelInner>>,
+    /// What the nodes use. Taken by the drop alone.
+    share: Option<Share>,
     // Not `Sync`, see above (O8).
     _not_sync: PhantomData<Cell<()>>,
 }
@@ -59,24 +55,16 @@ impl Graph {
         context: &Context,
         raw: CUgraph,
         key: GraphKey,
-        mut owners: Owners,
-    ) -> CudaResult<Graph> {
-        let pinned = owners.take_pinned();
-        let named = context.driver().has(Function::cuFuncGetName);
-        let kernels = if named { Vec::new() } else { owners.kernels() };
-        let mut graph = Graph {
-            raw,
-            key,
-            context: context.clone(),
-            keep: Keep::Driver,
-            pinned,
-            kernels,
-            _not_sync: PhantomData,
-        };
-        // SAFETY: the graph is live and ours alone (the caller's promise). If this fails, `graph`
-        // is dropped, and with it the driver's graph, of which nothing was launched.
-        graph.keep = unsafe { retain::attach(context.driver(), raw, owners.into_list()) }?;
-        Ok(graph)
+        owners: Owners,
+    ) -> Graph {
+        let share = Some(Share::new(owners));
+        Graph { raw, key, context: context.clone(), share, _not_sync: PhantomData }
+    }
+
+    /// A share in what the nodes use.
+    pub(super) fn share(&self) -> Share {
+        // INVARIANT: only the drop takes it.
+        self.share.clone().expect("the graph has its share")
     }
 
     /// The context.
@@ -252,6 +240,9 @@ impl Drop for Graph {
             .driver()
             .relaxed(|functions| unsafe { (functions.cuGraphDestroy)(self.raw) });
         report("cuGraphDestroy", check(code));
+        if let Some(share) = self.share.take() {
+            share.release(self.context.driver(), LastLaunch::Never);
+        }
     }
 }
 

@@ -9,12 +9,11 @@ use grapture_sys::{
 };
 
 use crate::error::{CudaError, CudaResult};
-use crate::memory::ordered::outside_capture;
 use crate::memory::slice::RawSlice;
 use crate::operation::{Operation, OperationKind};
 use crate::pinned::{PinnedBuffer, PinnedInner};
 use crate::retain::Owners;
-use crate::stream::Stream;
+use crate::stream::{Stream, outside_capture};
 
 /// Copies to host memory, and waits for it.
 #[track_caller]

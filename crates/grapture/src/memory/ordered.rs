@@ -1,22 +1,18 @@
 //! Memory that is allocated and released in the order of a stream.
 
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
-use std::{mem, thread};
 
 use grapture_sys::{
-    CU_EVENT_DISABLE_TIMING, CU_EVENT_WAIT_DEFAULT, CUDA_ERROR_NOT_SUPPORTED,
-    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUdeviceptr, CUevent, Function,
+    CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUdeviceptr, Function,
 };
 
-use crate::context::Context;
 use crate::drop_error::report;
-use crate::error::{CudaError, CudaResult, check};
-use crate::stream::Stream;
-
-/// How long the reclaimer pauses before it looks again whether a capture has ended.
-const RETRY: Duration = Duration::from_millis(1);
+use crate::error::{CudaError, CudaResult};
+use crate::raw_event::RawEvent;
+use crate::reclaim::Deferred;
+use crate::stream::{Stream, outside_capture};
 
 /// How an allocation lies in the order of streams.
 ///
@@ -112,7 +108,7 @@ impl Ordered {
         let release = Release { home: self.home.clone(), others, address };
         if let Some(later) = release.now() {
             let reclaimer = self.home.driver().reclaimer().handle();
-            reclaimer.release(Box::new(ReleaseLater(Some(later))));
+            reclaimer.defer(Box::new(ReleaseLater(Some(later))));
         }
     }
 }
@@ -176,25 +172,14 @@ impl Release {
     }
 }
 
-/// Made again and again on the reclaimer's thread until no stream of it captures.
+/// A release that waits until no stream of it captures.
 struct ReleaseLater(Option<Release>);
 
-impl Drop for ReleaseLater {
-    fn drop(&mut self) {
-        let Some(later) = self.0.take().and_then(Release::now) else { return };
-        thread::sleep(RETRY);
-        let reclaimer = later.home.driver().reclaimer().handle();
-        reclaimer.release(Box::new(ReleaseLater(Some(later))));
+impl Deferred for ReleaseLater {
+    fn is_due(&mut self) -> bool {
+        self.0 = self.0.take().and_then(Release::now);
+        self.0.is_none()
     }
-}
-
-/// Runs `call` unless a capture records the stream, and keeps captures off it meanwhile.
-pub(crate) fn outside_capture<R>(
-    stream: &Stream,
-    call: impl FnOnce() -> CudaResult<R>,
-) -> CudaResult<Option<R>> {
-    let capture = stream.lock_capture();
-    if capture.is_some() { Ok(None) } else { call().map(Some) }
 }
 
 #[cold]
@@ -205,57 +190,4 @@ fn captured_allocation() -> CudaError {
         "it is capturing, and this library does not record allocations: allocate with \
          `DeviceBuffer::alloc`, which may be called while a capture is open",
     )
-}
-
-/// An event that no capture sees: its calls are made outside of captures, with the thread's mode
-/// relaxed.
-struct RawEvent {
-    raw: CUevent,
-    context: Context,
-}
-
-// SAFETY: a `CUevent` belongs to no thread, and it is only passed to driver calls, by value.
-unsafe impl Send for RawEvent {}
-// SAFETY: the driver's calls on an event lock it themselves.
-unsafe impl Sync for RawEvent {}
-
-impl RawEvent {
-    fn new(context: &Context) -> CudaResult<RawEvent> {
-        let mut raw = std::ptr::null_mut();
-        context.enter_relaxed(|functions| {
-            // SAFETY: the out-pointer is a live local.
-            check(unsafe { (functions.cuEventCreate)(&mut raw, CU_EVENT_DISABLE_TIMING.0) })
-        })?;
-        Ok(RawEvent { raw, context: context.clone() })
-    }
-
-    fn record(&self, stream: &Stream) -> CudaResult<()> {
-        // SAFETY: a live event and a live stream of one context.
-        stream.with(|functions, raw| unsafe { (functions.cuEventRecord)(self.raw, raw) })
-    }
-
-    fn wait_on(&self, stream: &Stream) -> CudaResult<()> {
-        // SAFETY: a live event and a live stream.
-        stream.with(|functions, raw| unsafe {
-            (functions.cuStreamWaitEvent)(raw, self.raw, CU_EVENT_WAIT_DEFAULT.0)
-        })
-    }
-
-    fn synchronize(&self) -> CudaResult<()> {
-        // SAFETY: a live event.
-        let code = self
-            .context
-            .driver()
-            .relaxed(|functions| unsafe { (functions.cuEventSynchronize)(self.raw) });
-        check(code)
-    }
-}
-
-impl Drop for RawEvent {
-    fn drop(&mut self) {
-        // SAFETY: made here, and the last use. NVIDIA: an event that is not reached yet is
-        // released when it is, and waits for it stand.
-        let code = unsafe { (self.context.functions().cuEventDestroy_v2)(self.raw) };
-        report("cuEventDestroy", check(code));
-    }
 }
