@@ -14,6 +14,7 @@ use grapture_sys::{
 };
 use smallvec::SmallVec;
 
+use crate::context::Context;
 use crate::dim3::Dim3;
 use crate::error::{CudaError, CudaResult};
 use crate::kernel::{Kernel, KernelInner};
@@ -193,11 +194,19 @@ impl<'a> LaunchBuilder<'a> {
     #[track_caller]
     pub unsafe fn launch(self, stream: &Stream) -> CudaResult<()> {
         self.check(stream)?;
+        let mut inline = [ptr::null_mut(); INLINE];
+        let mut spilled;
+        let pointers = match inline.get_mut(..self.arguments.len()) {
+            Some(pointers) => pointers,
+            None => {
+                spilled = vec![ptr::null_mut(); self.arguments.len()];
+                &mut spilled[..]
+            }
+        };
+        self.check_arguments(stream.context(), pointers)?;
         for owner in self.owners() {
             owner.note_use(stream)?;
         }
-        let mut pointers: SmallVec<[*mut c_void; INLINE]> =
-            self.arguments.iter().map(|argument| self.pointer(argument)).collect();
         let pointers = if pointers.is_empty() { ptr::null_mut() } else { pointers.as_mut_ptr() };
         stream.submit(
             Operation::new(OperationKind::Kernel),
@@ -287,16 +296,11 @@ impl<'a> LaunchBuilder<'a> {
 
     #[inline]
     fn check(&self, stream: &Stream) -> CudaResult<()> {
-        let context = stream.context();
         stream.require_context(self.kernel.context(), "kernel")?;
-        if !self.owners().all(|owner| owner.context().same(context)) {
-            return Err(other_context("kernel.arg"));
-        }
         self.check_dimensions()?;
         if self.shared_bytes > self.kernel.dynamic_shared_limit() as usize {
             return Err(self.too_much_shared());
         }
-        self.check_arguments()?;
         if self.attributes != Attributes::default() {
             self.check_attributes(stream)?;
         }
@@ -355,15 +359,23 @@ impl<'a> LaunchBuilder<'a> {
         )
     }
 
+    /// Checks the arguments, and fills in where the driver finds each.
     #[inline]
-    fn check_arguments(&self) -> CudaResult<()> {
-        let Some(parameters) = self.kernel.parameters() else { return Ok(()) };
-        let fits = parameters.len() == self.arguments.len()
-            && parameters
-                .iter()
-                .zip(&self.arguments)
-                .all(|(size, argument)| *size == argument.bytes);
-        if fits { Ok(()) } else { Err(self.bad_arguments(parameters)) }
+    fn check_arguments(&self, context: &Context, pointers: &mut [*mut c_void]) -> CudaResult<()> {
+        if let Some(sizes) = self.kernel.parameters() {
+            let fits = sizes.len() == self.arguments.len()
+                && sizes.iter().zip(&self.arguments).all(|(size, given)| *size == given.bytes);
+            if !fits {
+                return Err(self.bad_arguments(sizes));
+            }
+        }
+        for (pointer, argument) in pointers.iter_mut().zip(&self.arguments) {
+            if argument.owner.is_some_and(|owner| !owner.context().same(context)) {
+                return Err(other_context("kernel.arg"));
+            }
+            *pointer = self.pointer(argument);
+        }
+        Ok(())
     }
 
     #[cold]
