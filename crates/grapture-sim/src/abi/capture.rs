@@ -44,11 +44,7 @@ pub(crate) fn cuStreamBeginCaptureToGraph(
     state.begin_capture(stream, mode, Some(Target { graph, set }))
 }
 
-pub(crate) fn cuStreamEndCapture(
-    sim: &Sim,
-    stream: Ptr<CUstream_st>,
-    out: Ptr<CUgraph>,
-) -> Answer {
+pub(crate) fn cuStreamEndCapture(sim: &Sim, stream: Ptr<CUstream_st>, out: Ptr<CUgraph>) -> Answer {
     // Whatever goes wrong, there is no graph.
     out.offer(std::ptr::null_mut());
     let mut state = sim.lock();
