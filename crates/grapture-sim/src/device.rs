@@ -66,6 +66,9 @@ const ATTRIBUTES: &[i32] = &[
     1, 1, 0, -1, 0, 0, 0, 0, 0, 0, 0, 590680286, 415174878, 1, 1, 0, 1, 1, 0, 0,
 ];
 
+/// From which number on attributes need which driver, where programs ask for them.
+const NEW_ATTRIBUTES: &[(u32, i32)] = &[(102, 10_020), (106, 11_000), (115, 11_020), (120, 11_080)];
+
 impl Device {
     /// A device with its pool.
     pub(crate) fn new(ordinal: usize, memory_bytes: usize, pools: &mut Registry<Pool>) -> Device {
@@ -81,8 +84,12 @@ impl Device {
         }
     }
 
-    /// An attribute; nothing if there is none of the number.
-    pub(crate) fn attribute(&self, attribute: CUdevice_attribute) -> Option<i32> {
+    /// An attribute; nothing if the driver knows none of the number.
+    pub(crate) fn attribute(&self, attribute: CUdevice_attribute, driver: i32) -> Option<i32> {
+        let newest = NEW_ATTRIBUTES.iter().rev().find(|(first, _)| *first <= attribute.0);
+        if newest.is_some_and(|(_, since)| *since > driver) {
+            return None;
+        }
         if attribute.0 == PCI_DEVICE_ID {
             return Some(self.pci_device());
         }
@@ -102,6 +109,7 @@ impl Device {
     /// Its unique number.
     pub(crate) fn uuid(&self) -> [u8; 16] {
         let mut uuid = *b"grapture-sim-000";
+        // INVARIANT: the array has 16 bytes.
         uuid[15] = b'0'.wrapping_add(self.ordinal as u8);
         uuid
     }

@@ -60,6 +60,8 @@ pub(crate) struct Engine {
     work: Condvar,
     /// Signalled when a task is done.
     done: Condvar,
+    /// Signalled when tasks are ready and no thread may be started for them, and at the end.
+    short: Condvar,
     limit: usize,
     sim: OnceLock<Weak<Sim>>,
     /// Set when what still runs is to give up.
@@ -73,6 +75,7 @@ impl Engine {
             dag: Mutex::new(Dag { choice: config.scheduler_seed(), ..Dag::default() }),
             work: Condvar::new(),
             done: Condvar::new(),
+            short: Condvar::new(),
             limit: config.worker_count(),
             sim: OnceLock::new(),
             stop: AtomicBool::new(false),
@@ -132,8 +135,12 @@ impl Engine {
         if dag.idle > 0 {
             self.work.notify_one();
         }
-        if dag.ready.len() > dag.idle && dag.alive - dag.held_up < self.limit {
-            self.grow(dag);
+        if dag.ready.len() > dag.idle {
+            if dag.alive - dag.held_up < self.limit {
+                self.grow(dag);
+            } else {
+                self.short.notify_one();
+            }
         }
     }
 
@@ -154,11 +161,6 @@ impl Engine {
             let oldest = dag.pending.get(&key).and_then(BTreeSet::first);
             oldest.is_none_or(|oldest| *oldest > last)
         });
-    }
-
-    /// Whether a context has nothing left to do.
-    pub(crate) fn is_idle(&self, key: u64) -> bool {
-        !lock(&self.dag).pending.contains_key(&key)
     }
 
     /// How many tasks are not done.
@@ -208,8 +210,9 @@ impl Engine {
         dag.closing = true;
         self.stop.store(true, Ordering::Relaxed);
         dag.ready.clear();
-        self.work.notify_all();
-        self.done.notify_all();
+        for condition in [&self.work, &self.done, &self.short] {
+            condition.notify_all();
+        }
         while dag.alive > 0 && Instant::now() < limit + CLOSE_LIMIT {
             dag = wait_at_most(&self.done, dag, Duration::from_millis(50));
         }

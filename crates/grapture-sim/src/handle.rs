@@ -61,11 +61,6 @@ impl<T: Object> Id<T> {
         (bits >> 56 == T::KIND as u64 && bits & 0xf == 0).then_some(Id { bits, _kind: PhantomData })
     }
 
-    /// The handle's number.
-    pub(crate) fn bits(self) -> u64 {
-        self.bits
-    }
-
     fn new(simulation: u8, generation: u32, index: usize) -> Id<T> {
         let bits = (T::KIND as u64) << 56
             | u64::from(simulation) << 48

@@ -15,9 +15,9 @@
 //! assert!(sim.live().is_clean());
 //! ```
 //!
-//! The way of a call: a C function of one [slot](slots) counts it and asks the fault plan
-//! ([`calls`]), then calls the function of the same name in [`abi`], which checks its arguments
-//! against the objects in [`sim::State`] and hands work to the [engine].
+//! The way of a call: a C function of one slot (`slots`) counts it and asks the fault plan
+//! (`calls`), then calls the function of the same name in `abi`, which checks its arguments
+//! against the objects in `sim::State` and hands work to the `engine`.
 
 mod abi;
 mod calls;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::SimConfig;
 use crate::sim::{Sim, lock};
+use crate::work::in_host_function;
 
 /// How many simulations can be alive at once in a process.
 pub(crate) const SLOTS: usize = 32;
@@ -87,12 +88,22 @@ fn take_slot() -> (usize, u8) {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        self.sim.engine.close();
-        let slot = self.sim.slot;
-        // INVARIANT: a simulation's slot is below `SLOTS`.
-        *SIMS[slot].write().unwrap_or_else(PoisonError::into_inner) = None;
-        // INVARIANT: as above.
-        lock(&TAKEN).slots[slot] = false;
-        FREED.notify_one();
+        let sim = self.sim.clone();
+        // The last handle may go inside a host function, on a thread that the end waits for.
+        if in_host_function() {
+            std::thread::spawn(move || end(&sim));
+        } else {
+            end(&sim);
+        }
     }
+}
+
+/// Lets a simulation finish, and frees its slot.
+fn end(sim: &Sim) {
+    sim.engine.close();
+    // INVARIANT: a simulation's slot is below `SLOTS`.
+    *SIMS[sim.slot].write().unwrap_or_else(PoisonError::into_inner) = None;
+    // INVARIANT: as above.
+    lock(&TAKEN).slots[sim.slot] = false;
+    FREED.notify_one();
 }

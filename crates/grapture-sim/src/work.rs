@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 pub(crate) use copy::{CopyWork, Place};
 pub(crate) use fill::FillWork;
-pub(crate) use host::{CallbackWork, HostWork, in_host_function};
+pub(crate) use host::{CallbackWork, HostWork, call_program, in_host_function};
 pub(crate) use kernel::{KernelWork, LaunchAttributes};
 pub(crate) use memop::MemOp;
 
@@ -22,8 +22,10 @@ use crate::event::Stamp;
 use crate::fault::Fault;
 use crate::sim::Sim;
 
-/// What comes after a run of some work.
+/// What comes after a run of some work. Nodes that choose what runs (conditionals) are built on
+/// the last two.
 #[derive(Debug)]
+#[allow(dead_code, reason = "no conditional nodes yet")]
 pub(crate) enum Next {
     /// The task is done.
     Done,
@@ -55,7 +57,7 @@ pub(crate) enum Work {
     /// The stream-ordered end of an allocation, by its address.
     Free(u64),
     /// Nothing, but keeps something alive until it is done.
-    Hold(Keep),
+    Hold(#[allow(dead_code, reason = "kept for its drop")] Keep),
     /// What a graph needs beyond the rest.
     Graph(crate::graph::GraphWork),
 }

@@ -46,7 +46,7 @@ fn what_needs_a_current_context() {
         }
         ok!(rig, cuGraphDestroy(graph));
         let begin = cu!(rig, cuStreamBeginCapture_v2(per_thread, CUstreamCaptureMode(0)));
-        assert_eq!((begin, rig.end(per_thread).0), (code, code));
+        assert_eq!((begin, rig.end_and_count(per_thread).0), (code, code));
     }
     ok!(rig, cuCtxSetCurrent(rig.context));
     ok!(rig, cuCtxDestroy_v2(other));
@@ -73,5 +73,15 @@ fn graphs_run_without_a_current_context() {
     rig.sync(rig.stream);
     ok!(rig, cuCtxSetCurrent(rig.context));
     assert_eq!(rig.read_word(0), 7);
+    rig.close();
+}
+
+#[test]
+fn a_thread_keeps_its_mode_and_any_value_of_it() {
+    let rig = Rig::new();
+    assert_eq!(rig.exchange(99), 0);
+    assert_eq!(rig.elsewhere(GLOBAL, || rig.exchange(GLOBAL)), 0, "each thread has its own");
+    assert_eq!(rig.exchange(GLOBAL), 99);
+    assert_eq!(cu!(rig, cuThreadExchangeStreamCaptureMode(null_mut())), 1);
     rig.close();
 }

@@ -126,8 +126,8 @@ const CALLS: &[(&str, Class, Call)] = &[
     ("cuMemPoolTrimTo", Unsafe, |rig, t| cu!(rig, cuMemPoolTrimTo(t.pool, 0))),
     ("cuMemPoolCreate", Unsafe, |rig, t| {
         let mut pool = null_mut();
-        let mut props = CUmemPoolProps_v1::default();
-        props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+        let mut props =
+            CUmemPoolProps_v1 { allocType: CU_MEM_ALLOCATION_TYPE_PINNED, ..Default::default() };
         props.location.type_ = CU_MEM_LOCATION_TYPE_DEVICE;
         let code = cu!(rig, cuMemPoolCreate(&mut pool, &props));
         t.made.pools.push(pool.addr());
@@ -255,7 +255,7 @@ fn every_call_in_every_mode() {
     for (name, class, call) in CALLS {
         for capture in modes {
             let own = capture != RELAXED;
-            check(&rig, name, *class, own, capture, |rig, things| call(rig, things));
+            check(&rig, name, *class, own, capture, call);
             for thread in modes {
                 let others = capture == GLOBAL && thread == GLOBAL;
                 let run =

@@ -129,8 +129,9 @@ fn replays_run_captured_kernels() {
     let mut params = CUDA_KERNEL_NODE_PARAMS_v2::default();
     ok!(rig, cuGraphKernelNodeGetParams_v2(node, &mut params));
     assert_eq!((params.func, params.gridDimX, params.blockDimX), (kernels.add, 1, 4));
+    let second = params.kernelParams.wrapping_add(1);
     // SAFETY: the driver gave a pointer to each argument, which live as long as the node.
-    let by = unsafe { params.kernelParams.add(1).read() };
+    let by = unsafe { second.read() };
     // SAFETY: as above.
     assert_eq!(unsafe { by.cast::<u32>().read() }, 1);
     let mut arguments = Arguments { words: rig.buffer, by: 5 };
@@ -169,7 +170,9 @@ fn kernel_nodes_by_hand() {
     };
     let (mut first, mut second) = (null_mut(), null_mut());
     ok!(rig, cuGraphAddKernelNode(&mut first, graph, null(), 0, &params));
-    arguments.by = 20;
+    let mut arguments = Arguments { words: rig.buffer, by: 20 };
+    let mut pointers = arguments.pointers();
+    params.kernelParams = pointers.as_mut_ptr();
     ok!(rig, cuGraphAddKernelNode(&mut second, graph, &first, 1, &params));
     let mut end = [std::ptr::null_mut::<c_void>()];
     params.extra = end.as_mut_ptr();
@@ -229,7 +232,7 @@ fn bad_launches_break_the_capture_or_not() {
     let mut arguments = Arguments { words: rig.buffer, by: 0 };
     let mut pointers = arguments.pointers();
     let some = pointers.as_mut_ptr();
-    let mut check = |name: &str, code: u32, inside: (u32, u32, usize), call: &dyn Fn() -> u32| {
+    let check = |name: &str, code: u32, inside: (u32, u32, usize), call: &dyn Fn() -> u32| {
         assert_eq!(call(), code, "{name}");
         rig.sync(s);
         rig.begin(s, THREAD_LOCAL);
@@ -367,6 +370,24 @@ fn captures_bar_the_end_of_modules_alone() {
             }
         }
     }
+    ok!(rig, cuModuleUnload(kernels.module));
+    rig.close();
+}
+
+#[test]
+fn a_kernel_is_captured_without_a_current_context_and_modules_pass_a_relaxed_guard() {
+    let rig = Rig::new();
+    let kernels = Kernels::load(&rig);
+    ok!(rig, cuCtxSetCurrent(null_mut()));
+    rig.begin(rig.stream, GLOBAL);
+    assert_eq!(add(&rig, &kernels, 1, rig.stream), 0);
+    assert_eq!(rig.end_and_count(rig.stream), (0, 1));
+    ok!(rig, cuCtxSetCurrent(rig.context));
+    rig.begin(rig.stream, GLOBAL);
+    rig.exchange(RELAXED);
+    ok!(rig, cuModuleUnload(Kernels::load(&rig).module));
+    rig.exchange(GLOBAL);
+    assert_eq!(rig.end_and_count(rig.stream), (0, 0));
     ok!(rig, cuModuleUnload(kernels.module));
     rig.close();
 }

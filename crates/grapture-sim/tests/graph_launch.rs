@@ -38,14 +38,16 @@ fn a_replay_does_what_was_captured() {
     let exec = rig.instantiate(graph);
     for round in 1..=3u32 {
         for index in 0..4 {
+            let word = words.wrapping_add(index);
             // SAFETY: the buffer has 16 words and no launch is in flight.
-            unsafe { words.add(index).write(round * 10 + index as u32) };
+            unsafe { word.write(round * 10 + index as u32) };
         }
         ok!(rig, cuGraphLaunch(exec, s));
         rig.sync(s);
         let read = |index| {
+            let word = words.wrapping_add(index);
             // SAFETY: as above.
-            unsafe { words.add(index).read() }
+            unsafe { word.read() }
         };
         assert_eq!([4, 5, 6, 7].map(read), [round * 10, 77, round * 10 + 2, round * 10 + 3]);
         assert_eq!(counter.get(), round as usize);
@@ -58,7 +60,7 @@ fn a_replay_does_what_was_captured() {
 #[test]
 fn a_captured_copy_reads_its_source_at_the_launch() {
     let rig = Rig::new();
-    let mut pageable = vec![1u32];
+    let mut pageable = Box::new([1u32]);
     rig.begin(rig.stream, GLOBAL);
     ok!(rig, cuMemcpyHtoDAsync_v2(rig.buffer, pageable.as_ptr().cast(), 4, rig.stream));
     let graph = rig.end_good(rig.stream);
@@ -208,6 +210,83 @@ fn user_objects_are_counted() {
         cu!(rig, cuUserObjectCreate(&mut other, counter.argument(), destroy, references, flags))
     };
     assert_eq!((create(None, 1, 1), create(destroy, 0, 1), create(destroy, 1, 0)), (1, 1, 1));
+    rig.close();
+}
+
+#[test]
+fn what_a_program_leaves_behind_is_not_destroyed() {
+    let counter = Counter::default();
+    let rig = Rig::new();
+    let graph = rig.new_graph();
+    ok!(rig, cuGraphRetainUserObject(graph, user_object(&rig, &counter), 1, 1));
+    rig.instantiate(graph);
+    drop(rig);
+    assert_eq!(counter.get(), 0);
+}
+
+/// What a destructor was told when it called the driver.
+struct Nested {
+    functions: Functions,
+    code: std::sync::atomic::AtomicU32,
+}
+
+impl Nested {
+    unsafe extern "C" fn call(argument: *mut std::ffi::c_void) {
+        // SAFETY: the test passes a value that outlives the object.
+        let nested = unsafe { &*argument.cast::<Nested>() };
+        let mut graph = null_mut();
+        // SAFETY: the out-pointer is a live local.
+        let code = unsafe { (nested.functions.cuGraphCreate)(&mut graph, 0) };
+        nested.code.store(code.0, std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn destructors_run_without_a_lock_and_may_not_call_the_driver() {
+    let rig = Rig::new();
+    type Give = fn(&Rig, CUuserObject);
+    let ways: [Give; 5] = [
+        |rig, object| ok!(rig, cuUserObjectRelease(object, 1)),
+        |rig, object| {
+            let graph = rig.new_graph();
+            ok!(rig, cuGraphRetainUserObject(graph, object, 1, 1));
+            ok!(rig, cuGraphReleaseUserObject(graph, object, 1));
+            ok!(rig, cuGraphDestroy(graph));
+        },
+        |rig, object| {
+            let graph = rig.new_graph();
+            ok!(rig, cuGraphRetainUserObject(graph, object, 1, 1));
+            ok!(rig, cuGraphDestroy(graph));
+        },
+        |rig, object| {
+            let graph = rig.new_graph();
+            ok!(rig, cuGraphRetainUserObject(graph, object, 1, 1));
+            let exec = rig.instantiate(graph);
+            ok!(rig, cuGraphLaunch(exec, rig.stream));
+            release(rig, graph, exec);
+        },
+        |rig, object| {
+            // The capture ends with its stream, and its graph with it.
+            let stream = rig.new_stream(1);
+            rig.begin(stream, GLOBAL);
+            let mut status = CUstreamCaptureStatus(0);
+            let (mut graph, nodes, count) = (null_mut(), null_mut(), null_mut());
+            let id = null_mut();
+            ok!(rig, cuStreamGetCaptureInfo_v2(stream, &mut status, id, &mut graph, nodes, count));
+            ok!(rig, cuGraphRetainUserObject(graph, object, 1, 1));
+            ok!(rig, cuStreamDestroy_v2(stream));
+        },
+    ];
+    for give in ways {
+        let nested = Nested { functions: *rig.driver.functions(), code: 9999.into() };
+        let argument = std::ptr::from_ref(&nested).cast_mut().cast();
+        let mut object = null_mut();
+        ok!(rig, cuUserObjectCreate(&mut object, argument, Some(Nested::call), 1, 1));
+        give(&rig, object);
+        let code = || nested.code.load(std::sync::atomic::Ordering::SeqCst);
+        assert!(wait_for(|| code() != 9999), "the destructor ran");
+        assert_eq!(code(), 800);
+    }
     rig.close();
 }
 

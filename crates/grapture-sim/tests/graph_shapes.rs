@@ -155,8 +155,9 @@ fn info(rig: &Rig, stream: CUstream, id: &mut u64) -> (u32, CUgraph, Vec<CUgraph
         )
     );
     let node = |index| {
+        let node = nodes.wrapping_add(index);
         // SAFETY: the driver said that so many nodes stand there until the next such call.
-        unsafe { nodes.add(index).read() }
+        unsafe { node.read() }
     };
     (status.0, graph, (0..count).map(node).collect())
 }

@@ -19,7 +19,9 @@ fn library() -> &'static PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("library");
-        let arguments = ["rustc", "--quiet", "--lib", "--features", "export"];
+        // Unoptimised: it is built for a few calls only.
+        let quick = "profile.dev.package.grapture-sim.opt-level=0";
+        let arguments = ["rustc", "--quiet", "--lib", "--features", "export", "--config", quick];
         let status = Command::new(env!("CARGO"))
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .args(arguments)

@@ -340,3 +340,13 @@ fn sim_memory_of_another_context_is_refused() {
     let second = Stream::new(&contexts[1]).unwrap();
     assert_eq!(theirs.to_vec(&second).unwrap(), [3, 4]);
 }
+
+#[test]
+fn handles_of_memory_may_be_shared_by_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<DeviceBuffer<u32>>();
+    shared::<grapture::DeviceView<'_, u32>>();
+    shared::<grapture::DeviceViewMut<'_, u32>>();
+    shared::<grapture::PinnedBuffer<u32>>();
+    shared::<grapture::Device>();
+}

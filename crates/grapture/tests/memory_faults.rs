@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use common::Setup;
+use common::gate::Gate;
 use grapture::{
     CaptureMode, CudaError, CudaResult, DeviceBuffer, Driver, PinnedBuffer, Region2d, Stream,
     set_drop_error_hook,
@@ -118,6 +119,29 @@ fn sim_a_failed_operation_comes_through() {
     buffer.copy_to_pinned(&mut pinned, stream).unwrap();
     fixture.fails(Function::cuStreamSynchronize, |_| pinned.read().map(drop));
     assert_eq!(*pinned.read().unwrap(), [1, 2]);
+}
+
+/// The slice is borrowed until the copy is done, and a wait that fails need not have waited.
+#[test]
+fn sim_a_copy_whose_wait_fails_is_waited_for() {
+    let fixture = Fixture::new();
+    let mut buffer = DeviceBuffer::<u32>::zeroed(&fixture.setup.context, 2).unwrap();
+    let gate = Gate::new();
+    gate.hold(&fixture.stream);
+    let calls = fixture.sim.calls(Function::cuStreamSynchronize);
+    fixture.sim.fail(Function::cuStreamSynchronize, 1, CUDA_ERROR_UNKNOWN);
+    std::thread::scope(|scope| {
+        let copy = scope.spawn(|| {
+            let copied = buffer.copy_from_host(&[1, 2], &fixture.stream);
+            (copied, gate.is_open())
+        });
+        let waits = || fixture.sim.calls(Function::cuStreamSynchronize) >= calls + 2;
+        fixture.setup.wait_until(|| waits() || copy.is_finished());
+        gate.open();
+        let (copied, after_the_gate) = copy.join().unwrap();
+        assert_eq!(copied, Err(CudaError::from(CUDA_ERROR_UNKNOWN)));
+        assert!(after_the_gate, "the copy returned before it was done");
+    });
 }
 
 #[test]

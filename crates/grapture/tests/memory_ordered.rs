@@ -206,16 +206,40 @@ fn sim_a_failed_allocation_leaves_nothing() {
 fn sim_every_release_is_made_in_the_end() {
     let (sim, setup) = simulation(SimConfig::default());
     let (home, other) = (setup.stream(), setup.stream());
-    let before = sim.live();
-    let mut buffer = DeviceBuffer::<u32>::alloc_async(&home, LEN).unwrap();
-    buffer.fill(1, &other).unwrap();
-    buffer.fill(2, &Stream::legacy(&setup.context)).unwrap();
-    let graph = other.capture(CaptureMode::Global, |_| {
-        drop(buffer);
-        Ok(())
-    });
-    drop(graph);
-    setup.wait_until(|| sim.live().to_string() == before.to_string());
+    let before = sim.live().to_string();
+    let legacy = Stream::legacy(&setup.context);
+    for (capturing, used_on) in
+        [(&home, &home), (&home, &other), (&other, &other), (&other, &legacy), (&home, &legacy)]
+    {
+        let mut buffer = DeviceBuffer::<u32>::alloc_async(&home, LEN).unwrap();
+        buffer.fill(1, used_on).unwrap();
+        let graph = capturing.capture(CaptureMode::Global, |_| {
+            drop(buffer);
+            Ok(())
+        });
+        drop(graph);
+        setup.wait_until(|| sim.live().to_string() == before);
+    }
     setup.assert_usable(&home);
     setup.assert_usable(&other);
+}
+
+/// The graph may be launched on any stream, so the memory must be there when it is captured.
+#[test]
+fn sim_a_capture_waits_until_the_memory_is_there() {
+    let (sim, setup) = simulation(SimConfig::default());
+    let (home, other) = (setup.stream(), setup.stream());
+    let gate = Gate::new();
+    gate.hold(&home);
+    let mut buffer = DeviceBuffer::<u32>::alloc_async(&home, LEN).unwrap();
+    std::thread::scope(|scope| {
+        let capture = scope.spawn(|| {
+            let graph = other.capture(CaptureMode::Global, |_| buffer.fill(5, &other));
+            (graph.map(drop), gate.is_open())
+        });
+        let waits = || sim.calls(Function::cuEventSynchronize) > 0;
+        setup.wait_until(|| waits() || capture.is_finished());
+        gate.open();
+        assert_eq!(capture.join().unwrap(), (Ok(()), true));
+    });
 }

@@ -59,8 +59,8 @@ pub(crate) fn cuDeviceGetAttribute(
     dev: CUdevice,
 ) -> Answer {
     out.required()?;
-    let value = sim.lock().device(dev)?.attribute(attribute).ok_or(CUDA_ERROR_INVALID_VALUE)?;
-    out.write(value)
+    let value = sim.lock().device(dev)?.attribute(attribute, sim.config.version());
+    out.write(value.ok_or(CUDA_ERROR_INVALID_VALUE)?)
 }
 
 pub(crate) fn cuDeviceCanAccessPeer(

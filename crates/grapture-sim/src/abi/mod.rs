@@ -6,7 +6,7 @@
 //! table come its C functions, one for each [slot](crate::slots). A function that is not listed is
 //! unknown to the resolver.
 
-#![allow(non_snake_case, reason = "the names are the driver's")]
+#![allow(non_snake_case, clippy::too_many_arguments, reason = "the signatures are the driver's")]
 
 mod array;
 mod capture;
@@ -144,7 +144,7 @@ modelled! {
 
 macro_rules! define {
     ($($symbol:ident = $name:literal @ $since:literal ($($arg:ident: $ty:ty),* $(,)?);)*) => {
-        #[allow(non_snake_case, dead_code, reason = "the names are the driver's")]
+        #[allow(dead_code, reason = "used where a function is not modelled")]
         mod unmodelled {
             use super::*;
             $(
@@ -158,14 +158,12 @@ macro_rules! define {
         }
 
         /// The C functions once, with the slot as an argument.
-        #[allow(non_snake_case, reason = "the names are the driver's")]
         pub(crate) mod entry {
             use super::*;
             $(
                 /// # Safety
                 ///
                 /// The arguments are as the C function of this name demands.
-                #[allow(clippy::too_many_arguments, reason = "the signature is the driver's")]
                 pub(crate) unsafe fn $symbol(slot: usize, $($arg: $ty),*) -> CUresult {
                     enter(slot, Function::$symbol, |sim| {
                         implementation::$symbol(sim, $({
@@ -178,11 +176,9 @@ macro_rules! define {
         }
 
         /// The C functions, once for each slot.
-        #[allow(non_snake_case, reason = "the names are the driver's")]
         mod by_slot {
             use super::*;
             $(
-                #[allow(clippy::too_many_arguments, reason = "the signature is the driver's")]
                 pub(super) unsafe extern "C" fn $symbol<const S: usize>($($arg: $ty),*) -> CUresult {
                     // SAFETY: the caller's promise.
                     unsafe { entry::$symbol(S, $($arg),*) }

@@ -291,7 +291,7 @@ pub(crate) fn cuMemPoolGetAccess(
     let mut state = sim.lock();
     let id = named(&state, pool)?;
     let [kind, ordinal] = location.cast::<[u32; 2]>().read()?;
-    if kind != CU_MEM_LOCATION_TYPE_DEVICE.0 as u32 {
+    if kind != CU_MEM_LOCATION_TYPE_DEVICE.0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     let device = state.device(ordinal as i32)?.ordinal;

@@ -157,3 +157,96 @@ fn soften(set: &[Edge], graph: &GraphDef) -> Vec<Edge> {
     };
     set.iter().map(soft).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::NodeParams;
+    use crate::handle::{Id, Object};
+
+    fn id<T: Object>(number: usize) -> Id<T> {
+        Id::claimed((T::KIND as usize) << 56 | number << 4).expect("a handle of this kind")
+    }
+
+    fn member() -> Member {
+        Member { context: id(1), blocking: false, set: Vec::new() }
+    }
+
+    /// A capture, its graph, its origin and another stream.
+    struct Case {
+        sequence: Sequence,
+        graph: GraphDef,
+        origin: StreamId,
+        fork: StreamId,
+    }
+
+    impl Case {
+        fn new() -> Case {
+            let (origin, fork) = (id(1), id(2));
+            let thread = std::thread::current().id();
+            let mode = CaptureMode::Global;
+            let begin = Begin { mode, thread, origin, graph: id(1), owns_graph: true };
+            let sequence = Sequence::new(begin, member());
+            Case { sequence, graph: GraphDef::default(), origin, fork }
+        }
+
+        fn work(&mut self, stream: StreamId) -> LocalId {
+            let set = self.sequence.dependencies(stream, &self.graph, false);
+            let node = self.graph.add_node(NodeParams::Empty, &set).expect("a node");
+            self.sequence.captured(stream, node);
+            node
+        }
+
+        fn link(&mut self, from: StreamId, to: StreamId) {
+            let set = self.sequence.dependencies(from, &self.graph, false);
+            self.sequence.join(to, member, &set);
+        }
+
+        fn joined(&self) -> bool {
+            self.sequence.check_joined(&self.graph).is_ok()
+        }
+    }
+
+    #[test]
+    fn a_fork_is_joined_by_a_wait_or_by_work_of_another_fork_that_is() {
+        let mut case = Case::new();
+        let (origin, fork, second) = (case.origin, case.fork, id(3));
+        case.link(origin, fork);
+        assert!(case.joined(), "nothing was captured");
+        case.work(fork);
+        assert!(!case.joined());
+        case.link(fork, second);
+        case.work(second);
+        assert!(!case.joined());
+        case.link(second, origin);
+        assert!(case.joined(), "through the second fork");
+        case.work(second);
+        assert!(!case.joined());
+    }
+
+    #[test]
+    fn an_edge_that_does_not_wait_for_all_of_a_node_is_no_join() {
+        let mut case = Case::new();
+        let (origin, fork) = (case.origin, case.fork);
+        case.link(origin, fork);
+        let node = case.work(fork);
+        let early = Edge { node, data: EdgeData::PROGRAMMATIC };
+        case.sequence.update(origin, vec![early], false);
+        assert!(!case.joined());
+    }
+
+    #[test]
+    fn what_the_program_drops_or_joins_itself_needs_no_join() {
+        let mut case = Case::new();
+        let (origin, fork) = (case.origin, case.fork);
+        case.link(origin, fork);
+        case.work(fork);
+        case.sequence.update(fork, Vec::new(), true);
+        assert!(case.joined(), "dropped");
+        let node = case.work(fork);
+        assert!(!case.joined());
+        let joint = case.graph.add_node(NodeParams::Empty, &[Edge::full(node)]).expect("a node");
+        case.sequence.update(origin, vec![Edge::full(joint)], true);
+        assert!(case.joined(), "joined by a node of the program's");
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use grapture_sys::CUDA_ERROR_UNKNOWN;
 
@@ -130,10 +130,15 @@ impl Engine {
     fn watch(&self) {
         let mut dag = lock(&self.dag);
         while !dag.closing {
-            let before = dag.finished;
-            dag = wait_at_most(&self.done, dag, STALL);
-            let stuck = !dag.ready.is_empty() && dag.idle == 0 && dag.finished == before;
-            if stuck && !dag.paused {
+            if !dag.is_short() {
+                dag = wait(&self.short, dag);
+                continue;
+            }
+            let (before, since) = (dag.finished, Instant::now());
+            while since.elapsed() < STALL && !dag.closing {
+                dag = wait_at_most(&self.short, dag, STALL);
+            }
+            if dag.is_short() && dag.finished == before {
                 self.grow(&mut dag);
             }
         }
@@ -144,6 +149,11 @@ impl Engine {
 }
 
 impl Dag {
+    /// Whether tasks are ready and every thread is busy.
+    fn is_short(&self) -> bool {
+        !self.ready.is_empty() && self.idle == 0 && !self.paused
+    }
+
     /// One of the ready tasks, by the seed.
     fn choose(&mut self) -> Option<TaskId> {
         if self.ready.is_empty() || self.paused {

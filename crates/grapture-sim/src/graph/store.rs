@@ -94,6 +94,19 @@ pub(crate) struct Graphs {
     numbers: u32,
 }
 
+impl Drop for Graphs {
+    /// What a program leaves behind is never destroyed: as with a real driver, whose end runs no
+    /// destructor, since what a destructor works on may be gone by then.
+    fn drop(&mut self) {
+        for (_, graph) in self.graphs.iter_mut() {
+            std::mem::forget(std::mem::take(&mut graph.users));
+        }
+        for (_, exec) in self.execs.iter() {
+            std::mem::forget(exec.graph.clone());
+        }
+    }
+}
+
 impl Graphs {
     /// None, with handles that carry the number of the simulation.
     pub(crate) fn new(simulation: u8) -> Graphs {

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUresult, CUuserObject_st};
 
 use crate::handle::{Kind, Object};
+use crate::work::call_program;
 
 /// What a user object is to the program.
 #[derive(Debug)]
@@ -72,10 +73,12 @@ impl UserObject {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |held| held.checked_sub(count));
         if left == Ok(count) {
             let argument = std::ptr::with_exposed_provenance_mut(self.core.argument);
-            // SAFETY: the caller of `cuUserObjectCreate` gave this function and this argument to be
-            // called once, on any thread, when the last reference is gone; the count, which only
-            // now reached zero, says so.
-            unsafe { (self.core.destroy)(argument) };
+            call_program(|| {
+                // SAFETY: the caller of `cuUserObjectCreate` gave this function and this argument
+                // to be called once, on any thread, when the last reference is gone; the count,
+                // which only now reached zero, says so.
+                unsafe { (self.core.destroy)(argument) };
+            });
         }
     }
 

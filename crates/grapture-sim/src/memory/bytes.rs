@@ -162,8 +162,7 @@ macro_rules! many {
 impl SharedBytes {
     /// Allocates `len` zero bytes, aligned to 256.
     ///
-    /// # Panics
-    /// When `len` exceeds `isize::MAX`; running out of memory aborts, as for a `Vec`.
+    /// Running out of memory ends the process, as for a `Vec`; [`try_new`](Self::try_new) does not.
     #[must_use]
     pub fn new(len: usize) -> Self {
         match Self::try_new(len) {

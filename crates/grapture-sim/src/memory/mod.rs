@@ -77,7 +77,7 @@ impl Memory {
         self.change(|space| {
             let start = space.next_address(device, len).ok_or(CUDA_ERROR_OUT_OF_MEMORY)?;
             let allocation = Allocation::new(kind, start, Arc::new(bytes), device, context);
-            space.insert(allocation.from_pool(pool));
+            space.insert(allocation.of_pool(pool));
             Ok(start)
         })
     }

@@ -8,6 +8,8 @@ use super::{ALIGNMENT, Illegal, Pool, SharedBytes};
 use crate::context::Context;
 use crate::handle::Id;
 
+/// No program has memory below this.
+const HOST_BASE: u64 = 1 << 12;
 /// Where the addresses of devices begin: above every address of a program.
 const DEVICE_BASE: u64 = 1 << 50;
 /// The addresses of one device.
@@ -82,7 +84,7 @@ impl Allocation {
     }
 
     /// The same, from a pool.
-    pub(super) fn from_pool(self, pool: Option<Id<Pool>>) -> Allocation {
+    pub(super) fn of_pool(self, pool: Option<Id<Pool>>) -> Allocation {
         Allocation { pool, ..self }
     }
 
@@ -224,7 +226,7 @@ impl Space {
                 found.len(),
                 found.start
             ))),
-            None if address >= DEVICE_BASE || address == 0 => Err(self.lost(address, len)),
+            None if !(HOST_BASE..DEVICE_BASE).contains(&address) => Err(self.lost(address, len)),
             None => Ok(Place::Host),
         }
     }

@@ -16,6 +16,10 @@ const ELF_CUDA: u16 = 190;
 const FATBIN: u32 = 0xba55_ed50;
 /// The start of the struct that points to a fat binary.
 const FATBIN_WRAPPER: u32 = 0x4662_43b1;
+/// The bytes of a fat binary's header.
+const FATBIN_HEADER: usize = 16;
+/// The bytes of an entry's header that are read.
+const ENTRY_HEADER: usize = 64;
 /// The kind of a fat binary's entry that is PTX.
 const ENTRY_PTX: u16 = 1;
 /// The flags of an entry that is compressed, in one way or another.
@@ -77,8 +81,15 @@ impl Image {
     /// Takes the PTX out of an image.
     pub(crate) fn read(image: Ptr<c_void>) -> Result<Image, Refused> {
         let first: u8 = image.cast().read()?;
-        // Text may be shorter than a magic number, which begins with a byte that text cannot.
-        if first.is_ascii() && first != 0x7f {
+        // Text may be shorter than a magic number: one whose first byte could be text is told by
+        // its second, which is there because the first is not the end.
+        let [fatbin, next, ..] = FATBIN.to_le_bytes();
+        let is_binary = match first {
+            0x7f => true,
+            byte if byte == fatbin => image.cast::<u8>().at(1)?.read()? == next,
+            byte => !byte.is_ascii(),
+        };
+        if !is_binary {
             return Image::of_text(image);
         }
         match magic(image)? {
@@ -93,19 +104,28 @@ impl Image {
         }
     }
 
-    /// Takes text that was read from a file.
-    pub(crate) fn of_file(bytes: Vec<u8>) -> Result<Image, Refused> {
-        if bytes.iter().any(|byte| !byte.is_ascii()) {
-            let mut terminated = bytes;
-            // What a header names beyond the file reads as zero.
-            terminated.resize(terminated.len() + 4096, 0);
-            // SAFETY: the buffer outlives the call and ends in zeros; a fat binary's own sizes
-            // are held against what it holds by whoever made the file, as for a mapped one.
-            let image = unsafe { Ptr::trust(terminated.as_ptr().cast()) };
-            return Image::read(image);
+    /// Takes what was read from a file.
+    pub(crate) fn of_file(mut bytes: Vec<u8>) -> Result<Image, Refused> {
+        if bytes.is_ascii() {
+            let text = String::from_utf8(bytes).unwrap_or_default();
+            return Ok(Image { text });
         }
-        let text = String::from_utf8(bytes).map_err(|_| refused(CUDA_ERROR_INVALID_IMAGE, ""))?;
-        Ok(Image { text })
+        let word = |at: usize| bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
+        let size = word(8).map_or(0, u64::from_le_bytes);
+        let is_fatbin = bytes.starts_with(&FATBIN.to_le_bytes());
+        if is_fatbin && FATBIN_HEADER as u64 + size > bytes.len() as u64 {
+            return Err(refused(CUDA_ERROR_INVALID_IMAGE, "the fat binary is cut off"));
+        }
+        if bytes.starts_with(&FATBIN_WRAPPER.to_le_bytes()) {
+            return Err(refused(CUDA_ERROR_INVALID_IMAGE, "the file points into memory"));
+        }
+        // An ELF header is read without a look at the length.
+        bytes.resize(bytes.len() + 64, 0);
+        // SAFETY: the buffer outlives the call. Of an ELF file less than 64 bytes are read, of a
+        // fat binary no more than its header says, which lies in the buffer as checked above;
+        // nothing else is read beyond its first word.
+        let image = unsafe { Ptr::trust(bytes.as_ptr().cast()) };
+        Image::read(image)
     }
 
     fn of_text(image: Ptr<c_void>) -> Result<Image, Refused> {
@@ -122,22 +142,31 @@ impl Image {
         let bytes = image.cast::<u8>();
         let header = usize::from(image.cast::<u16>().at(3)?.read()?);
         let size = image.cast::<u64>().at(1)?.read()? as usize;
+        let cut_off = || refused(CUDA_ERROR_INVALID_IMAGE, "the fat binary is cut off");
+        if header != FATBIN_HEADER {
+            return Err(refused(CUDA_ERROR_INVALID_IMAGE, "the fat binary's header is unknown"));
+        }
+        let end = header.checked_add(size).ok_or_else(cut_off)?;
         let mut at = header;
-        while at < header + size {
+        while at < end {
+            if end - at < ENTRY_HEADER {
+                return Err(cut_off());
+            }
             let entry = bytes.at(at)?;
             let kind = entry.cast::<u16>().read()?;
             let entry_header = entry.cast::<u32>().at(1)?.read()? as usize;
             let entry_size = entry.cast::<u64>().at(1)?.read()? as usize;
             let flags = entry.cast::<u64>().at(5)?.read()?;
+            let whole = entry_header.checked_add(entry_size).ok_or_else(cut_off)?;
+            if whole == 0 || whole > end - at {
+                return Err(cut_off());
+            }
             if kind == ENTRY_PTX && flags & ENTRY_COMPRESSED == 0 {
                 let text = entry.at(entry_header)?.read_all(entry_size)?;
                 let text = String::from_utf8_lossy(&text).trim_end_matches('\0').to_owned();
                 return Ok(Image { text });
             }
-            if entry_header + entry_size == 0 {
-                break;
-            }
-            at += entry_header + entry_size;
+            at += whole;
         }
         Err(no_ptx())
     }
@@ -226,9 +255,29 @@ pub(super) fn capability(target: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
+    const TEXT: &str = ".version 8.0\n.target sm_50\n.address_size 64\n";
+
     fn code(text: &str, driver: i32) -> Option<u32> {
         let image = Image { text: text.to_owned() };
         image.compile(driver).err().map(|refused| refused.code.0)
+    }
+
+    /// A fat binary of one entry.
+    fn fatbin(kind: u16, flags: u64, content: &[u8]) -> Vec<u8> {
+        let mut entry = vec![0; ENTRY_HEADER];
+        entry[..2].copy_from_slice(&kind.to_le_bytes());
+        entry[4..8].copy_from_slice(&(ENTRY_HEADER as u32).to_le_bytes());
+        entry[8..16].copy_from_slice(&(content.len() as u64).to_le_bytes());
+        entry[40..48].copy_from_slice(&flags.to_le_bytes());
+        entry.extend(content);
+        let mut bytes = FATBIN.to_le_bytes().to_vec();
+        bytes.extend(1_u16.to_le_bytes());
+        bytes.extend((FATBIN_HEADER as u16).to_le_bytes());
+        bytes.extend((entry.len() as u64).to_le_bytes());
+        bytes.extend(entry);
+        // A file that is all ASCII would count as text.
+        assert!(!bytes.is_ascii());
+        bytes
     }
 
     #[test]
@@ -246,5 +295,21 @@ mod tests {
         assert_eq!(code(&with("8.4", "sm_200"), 13_000), Some(218));
         assert_eq!(code(&with("8.7", "sm_100"), 13_000), Some(218));
         assert_eq!(code(&with("8.0", "sm_90a"), 12_000), None);
+    }
+
+    #[test]
+    fn the_ptx_of_a_fat_binary_is_found() {
+        let image = Image::of_file(fatbin(ENTRY_PTX, 0, TEXT.as_bytes())).unwrap();
+        assert_eq!(image.text, TEXT);
+        let refusal = |bytes| Image::of_file(bytes).unwrap_err();
+        let machine = refusal(fatbin(2, 0, b"code"));
+        assert!(machine.code.0 == 209 && machine.log.contains("ship PTX"), "{machine:?}");
+        assert_eq!(refusal(fatbin(ENTRY_PTX, 0x2000, b"packed")).code.0, 209);
+        let mut cut = fatbin(ENTRY_PTX, 0, TEXT.as_bytes());
+        cut.pop();
+        assert_eq!(refusal(cut).code.0, 200);
+        let mut long = fatbin(ENTRY_PTX, 0, TEXT.as_bytes());
+        long[24] = 0xff;
+        assert_eq!(refusal(long).code.0, 200);
     }
 }

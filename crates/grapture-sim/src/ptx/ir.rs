@@ -259,6 +259,8 @@ pub struct FunctionInfo {
     pub params: Vec<Slice>,
     /// What it returns, in its frame.
     pub returns: Vec<Slice>,
+    /// Whether it calls functions by their address.
+    pub indirect: bool,
     /// The functions that it calls or takes the address of.
     pub calls: Vec<u32>,
     /// The shared variables that it names.

@@ -201,16 +201,16 @@ impl<'a> Lexer<'a> {
             self.offset += 1;
         }
         let text = self.text.get(start..self.offset).unwrap_or("");
-        if let Some(hex) = text.strip_prefix("0f").or_else(|| text.strip_prefix("0F")) {
-            if hex.len() == 8 {
-                return u32::from_str_radix(hex, 16).map(TokenKind::Single).map_err(|_| bad(text));
-            }
+        if let Some(hex) = text.strip_prefix("0f").or_else(|| text.strip_prefix("0F"))
+            && hex.len() == 8
+        {
+            return u32::from_str_radix(hex, 16).map(TokenKind::Single).map_err(|_| bad(text));
         }
-        if let Some(hex) = text.strip_prefix("0d").or_else(|| text.strip_prefix("0D")) {
-            if hex.len() == 16 {
-                let bits = u64::from_str_radix(hex, 16).map_err(|_| bad(text))?;
-                return Ok(TokenKind::Double(f64::from_bits(bits)));
-            }
+        if let Some(hex) = text.strip_prefix("0d").or_else(|| text.strip_prefix("0D"))
+            && hex.len() == 16
+        {
+            let bits = u64::from_str_radix(hex, 16).map_err(|_| bad(text))?;
+            return Ok(TokenKind::Double(f64::from_bits(bits)));
         }
         let (digits, unsigned) = match text.strip_suffix(['U', 'u']) {
             Some(digits) => (digits, true),

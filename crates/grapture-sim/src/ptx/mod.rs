@@ -4,6 +4,9 @@
 //! memory that a [`GlobalMemory`] gives meaning to. What is not supported fails to compile, with
 //! the instruction and its line; nothing is left out silently.
 
+// A lane is a number that indexes several arrays at once; iterators would hide that.
+#![allow(clippy::needless_range_loop)]
+
 mod alu;
 mod ast;
 mod error;

@@ -7,6 +7,9 @@ use grapture_sys::{CUDA_ERROR_ILLEGAL_ADDRESS, CUmemorytype};
 use crate::fault::Fault;
 use crate::sim::Sim;
 
+/// The most bytes that are copied at once.
+const PIECE: usize = 1 << 20;
+
 /// One end of a copy, as the program gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -88,17 +91,21 @@ impl CopyWork {
 
     /// Copies.
     pub(crate) fn run(&self, sim: &Arc<Sim>) -> Result<(), Fault> {
-        let taken;
-        let bytes = match &self.staged {
-            Some(staged) => staged,
-            None => {
-                taken = Arc::from(self.read_source(sim)?);
-                &taken
+        let mut staged = self.staged.as_ref().map(|bytes| bytes.chunks_exact(self.width.max(1)));
+        let mut buffer = vec![0; self.width.min(PIECE)];
+        for row in self.rows() {
+            let (source, target) = row.ok_or_else(|| fault("its address overflows"))?;
+            if let Some(bytes) = staged.as_mut().and_then(Iterator::next) {
+                sim.memory.write_any(target, bytes).map_err(fault)?;
+                continue;
             }
-        };
-        for (row, from) in self.rows().zip(bytes.chunks_exact(self.width.max(1))) {
-            let (_, target) = row.ok_or_else(|| fault("its address overflows"))?;
-            sim.memory.write_any(target, from).map_err(fault)?;
+            for done in (0..self.width).step_by(PIECE) {
+                let len = (self.width - done).min(PIECE);
+                // INVARIANT: the buffer holds a whole row, or a piece of the most there is.
+                let piece = &mut buffer[..len];
+                sim.memory.read_any(source + done as u64, piece).map_err(fault)?;
+                sim.memory.write_any(target + done as u64, piece).map_err(fault)?;
+            }
         }
         Ok(())
     }

@@ -7,6 +7,9 @@ use grapture_sys::CUDA_ERROR_ILLEGAL_ADDRESS;
 use crate::fault::Fault;
 use crate::sim::Sim;
 
+/// The most elements that are written at once.
+const PIECE: usize = 1 << 16;
+
 /// A fill of `height` rows of `width` elements, `pitch` bytes apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FillWork {
@@ -34,21 +37,25 @@ impl FillWork {
 
     /// Writes it.
     pub(crate) fn run(&self, sim: &Arc<Sim>) -> Result<(), Fault> {
-        let row = self.pattern();
+        let row = self.width * self.element;
+        let pattern = self.pattern();
         for y in 0..self.height {
-            let at = self.address.wrapping_add((y * self.pitch) as u64);
-            sim.memory.write(at, &row).map_err(|reason| {
-                Fault::new(CUDA_ERROR_ILLEGAL_ADDRESS, format!("a fill: {reason}"))
-            })?;
+            let start = self.address.wrapping_add((y * self.pitch) as u64);
+            for done in (0..row).step_by(pattern.len().max(1)) {
+                let piece = pattern.get(..row - done).unwrap_or(&pattern);
+                sim.memory.write(start.wrapping_add(done as u64), piece).map_err(|reason| {
+                    Fault::new(CUDA_ERROR_ILLEGAL_ADDRESS, format!("a fill: {reason}"))
+                })?;
+            }
         }
         Ok(())
     }
 
-    /// The bytes of a row.
+    /// The bytes of a row, or of a piece of it.
     fn pattern(&self) -> Vec<u8> {
         let bytes = self.value.to_ne_bytes();
         // INVARIANT: the API functions make elements of 1, 2 or 4 bytes only.
         let element = &bytes[..self.element.min(4)];
-        element.repeat(self.width)
+        element.repeat(self.width.min(PIECE))
     }
 }

@@ -19,19 +19,20 @@ pub(crate) fn in_host_function() -> bool {
     INSIDE.get()
 }
 
-/// Marks the thread for as long as it lives.
-struct Inside;
+/// Calls a function of the program; until it returns, CUDA calls of this thread are refused.
+pub(crate) fn call_program<R>(call: impl FnOnce() -> R) -> R {
+    let _inside = Inside { before: INSIDE.replace(true) };
+    call()
+}
 
-impl Inside {
-    fn enter() -> Inside {
-        INSIDE.set(true);
-        Inside
-    }
+/// Marks the thread for as long as it lives.
+struct Inside {
+    before: bool,
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        INSIDE.set(false);
+        INSIDE.set(self.before);
     }
 }
 
@@ -47,12 +48,12 @@ pub(crate) struct HostWork {
 impl HostWork {
     /// Calls it.
     pub(crate) fn run(&self) -> Result<(), Fault> {
-        let inside = Inside::enter();
-        // SAFETY: the caller of `cuLaunchHostFunc`, or of the function that made the node, gave
-        // this function and this argument to be called on any thread when the work before it is
-        // done; that is now.
-        unsafe { (self.function)(std::ptr::with_exposed_provenance_mut(self.user_data)) };
-        drop(inside);
+        call_program(|| {
+            // SAFETY: the caller of `cuLaunchHostFunc`, or of the function that made the node, gave
+            // this function and this argument to be called on any thread when the work before it
+            // is done; that is now.
+            unsafe { (self.function)(std::ptr::with_exposed_provenance_mut(self.user_data)) };
+        });
         Ok(())
     }
 }
@@ -74,11 +75,11 @@ impl CallbackWork {
         let status = context.fault().map_or(CUDA_SUCCESS, |fault| fault.code);
         let stream = std::ptr::with_exposed_provenance_mut(self.stream);
         let user_data = std::ptr::with_exposed_provenance_mut(self.user_data);
-        let inside = Inside::enter();
-        // SAFETY: the caller of `cuStreamAddCallback` gave this function and this argument to be
-        // called on any thread when the work before it is done; that is now.
-        unsafe { (self.function)(stream, status, user_data) };
-        drop(inside);
+        call_program(|| {
+            // SAFETY: the caller of `cuStreamAddCallback` gave this function and this argument to
+            // be called on any thread when the work before it is done; that is now.
+            unsafe { (self.function)(stream, status, user_data) };
+        });
         Ok(())
     }
 }

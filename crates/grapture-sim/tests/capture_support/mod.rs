@@ -18,7 +18,9 @@ macro_rules! cu {
         let function = $rig.driver.functions().$name;
         // SAFETY: the pointers among the arguments are to live locals or buffers of the test, and
         // the simulated driver checks handles itself.
-        unsafe { function($($arg),*) }.0
+        #[allow(clippy::macro_metavars_in_unsafe, reason = "plain values and pointers")]
+        let code = unsafe { function($($arg),*) };
+        code.0
     }};
 }
 

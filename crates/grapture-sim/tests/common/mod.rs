@@ -16,12 +16,15 @@ pub const LIMIT: Duration = Duration::from_secs(20);
 /// Calls a function of the driver and gives the number that it answers.
 #[macro_export]
 macro_rules! call {
-    ($driver:expr, $function:ident($($arg:expr),* $(,)?)) => {
+    ($driver:expr, $function:ident($($arg:expr),* $(,)?)) => {{
+        let function = $driver.functions().$function;
         // SAFETY: the arguments are handles of this driver, values, or pointers to live locals of
         // the types that the function takes; where a test passes something else on purpose, the
         // simulated driver only compares it.
-        unsafe { ($driver.functions().$function)($($arg),*) }.0
-    };
+        #[allow(clippy::macro_metavars_in_unsafe, reason = "the arguments are plain")]
+        let code = unsafe { function($($arg),*) };
+        code.0
+    }};
 }
 
 /// Calls a function that writes its first argument, and gives that.
@@ -140,8 +143,9 @@ struct GateInner {
     changed: Condvar,
 }
 
-/// A host function that waits until it is let go. Dropping the gate opens it.
-#[derive(Clone, Default)]
+/// A host function that waits until it is let go. Dropping the gate opens it, so that a test that
+/// fails ends.
+#[derive(Default)]
 pub struct Gate {
     inner: Arc<GateInner>,
 }
@@ -159,6 +163,12 @@ impl Gate {
         let (_guard, timeout) =
             self.inner.changed.wait_timeout_while(reached, LIMIT, |state| !state.1).unwrap();
         assert!(!timeout.timed_out(), "the gate was never reached");
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.open();
     }
 }
 

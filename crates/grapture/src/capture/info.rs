@@ -154,13 +154,14 @@ impl RawInfo {
     fn into_info(self, key: Option<GraphKey>) -> CaptureInfo {
         let active = self.status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
         let dependencies = key.filter(|_| active).map(|key| {
-            (0..self.count)
-                .map(|index| {
-                    // SAFETY: NVIDIA: the array has `count` entries and stays valid until the next
-                    // call on the stream. With a key, the log's lock keeps such calls out.
-                    NodeId::of(key, unsafe { *self.dependencies.add(index) })
-                })
-                .collect()
+            let nodes = if self.count == 0 {
+                &[]
+            } else {
+                // SAFETY: NVIDIA: the array has `count` entries and stays valid until the next
+                // call on the stream. With a key, the log's lock keeps such calls out.
+                unsafe { std::slice::from_raw_parts(self.dependencies, self.count) }
+            };
+            nodes.iter().map(|node| NodeId::of(key, *node)).collect()
         });
         CaptureInfo { status: self.status.into(), id: active.then_some(self.id), dependencies }
     }

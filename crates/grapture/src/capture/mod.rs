@@ -166,6 +166,10 @@ impl<'s> StreamGraphCapture<'s> {
                 unsafe { (functions.cuStreamEndCapture)(stream, &mut raw) }
             })
         });
+        if ended.is_err() {
+            // It is over, unless the call failed before the driver saw the capture.
+            self.abandon();
+        }
         match ended {
             Ok(()) if !raw.is_null() => {
                 // SAFETY: the driver gave the graph to this call alone.
@@ -203,6 +207,14 @@ impl<'s> StreamGraphCapture<'s> {
         })
     }
 
+    /// Ends the driver's capture if it is open and this one, and throws the recording away.
+    fn abandon(&self) {
+        // Asked twice, since a stream that is left capturing is worse than one call too many.
+        if self.is_ours().or_else(|_| self.is_ours()).unwrap_or(false) {
+            abandon(self.stream);
+        }
+    }
+
     fn close<R>(&self, end: impl FnOnce() -> R) -> (R, log::Recorded) {
         let closed = self.log.close(self.stream, end);
         self.stream.context().capture_ended();
@@ -215,11 +227,7 @@ impl Drop for StreamGraphCapture<'_> {
         if self.ended {
             return;
         }
-        let ((), recorded) = self.close(|| {
-            if self.is_ours().unwrap_or(false) {
-                abandon(self.stream);
-            }
-        });
+        let ((), recorded) = self.close(|| self.abandon());
         drop(recorded);
     }
 }
@@ -277,17 +285,19 @@ fn begin_raw(stream: &Stream, mode: CaptureMode) -> CudaResult<()> {
 /// Ends the stream's capture and destroys what it recorded.
 fn abandon(stream: &Stream) {
     let mut raw = ptr::null_mut();
-    let ended = stream.with(|functions, stream| {
-        // SAFETY: a live stream and a live out-pointer.
-        unsafe { (functions.cuStreamEndCapture)(stream, &mut raw) }
-    });
+    let mut end = || {
+        stream.with(|functions, stream| {
+            // SAFETY: a live stream and a live out-pointer.
+            unsafe { (functions.cuStreamEndCapture)(stream, &mut raw) }
+        })
+    };
     // An invalidated or unjoined capture ends with its error, which is nobody's any more.
-    if let Err(error) = ended {
+    if let Err(error) = end() {
         tracing::debug!(%error, "an abandoned capture ended with an error");
     }
     if !raw.is_null() {
         // SAFETY: the driver gave the graph to this call alone.
-        let code = unsafe { (stream.driver().functions().cuGraphDestroy)(raw) };
+        let code = stream.driver().relaxed(|functions| unsafe { (functions.cuGraphDestroy)(raw) });
         crate::drop_error::report("cuGraphDestroy", check(code));
     }
 }

@@ -140,6 +140,10 @@ impl Graph {
     pub fn edges(&self) -> CudaResult<Vec<Edge>> {
         let mut count = 0;
         check(self.raw_edges(ptr::null_mut(), ptr::null_mut(), ptr::null_mut(), &mut count))?;
+        if count == 0 {
+            // Measured: the driver refuses arrays without room.
+            return Ok(Vec::new());
+        }
         let mut from = vec![ptr::null_mut(); count];
         let mut to = vec![ptr::null_mut(); count];
         let full = CUgraphEdgeData {

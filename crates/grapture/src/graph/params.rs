@@ -39,7 +39,7 @@ impl Graph {
                 Some(TopologyEdge::new(from, to, edge.data().is_programmatic()))
             })
             .collect();
-        Ok(Topology::new(specs, edges)?)
+        Topology::new(specs, edges)
     }
 
     fn operation(&self, node: CUgraphNode, kind: NodeKind) -> CudaResult<OperationSpec> {

@@ -13,6 +13,7 @@ use crate::memory::ordered::outside_capture;
 use crate::memory::slice::RawSlice;
 use crate::operation::{Operation, OperationKind};
 use crate::pinned::{PinnedBuffer, PinnedInner};
+use crate::retain::Owners;
 use crate::stream::Stream;
 
 /// Copies to host memory, and waits for it.
@@ -71,7 +72,8 @@ fn from_frozen(target: RawSlice<'_>, bytes: &[u8], stream: &Stream) -> CudaResul
     let pointer = frozen.pointer().as_ptr();
     // SAFETY: the allocation has room for the bytes, is new, and nobody else knows it.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), pointer, bytes.len()) };
-    pinned_to_device(&frozen, target, stream)
+    // The host never comes back to it, so the launches need not be told apart from the host's use.
+    pinned_to_device(&frozen, target, stream, |owners| owners.retain(&frozen))
 }
 
 #[track_caller]
@@ -87,15 +89,17 @@ pub(super) fn from_pinned<T: Pod>(
     if target.bytes == 0 {
         return Ok(());
     }
-    pinned_to_device(pinned.inner(), target, stream)
+    let pinned = pinned.inner();
+    pinned_to_device(pinned, target, stream, |owners| owners.retain_pinned(pinned, false))
 }
 
-/// The lengths are equal.
+/// The lengths are equal; `retain` has a graph keep the pinned memory.
 #[track_caller]
 fn pinned_to_device(
     pinned: &Arc<PinnedInner>,
     target: RawSlice<'_>,
     stream: &Stream,
+    retain: impl FnOnce(&mut Owners),
 ) -> CudaResult<()> {
     let operation = Operation::new(OperationKind::Copy);
     let mut submission = PinnedInner::submit(pinned, false, stream)?;
@@ -105,7 +109,7 @@ fn pinned_to_device(
         |owners| {
             submission.captured();
             owners.retain(target.owner);
-            owners.retain_pinned(pinned, false);
+            retain(owners);
         },
         // SAFETY: both memories have `bytes` bytes, and live until the copy is done: by the graph
         // that records it (O2); else by their own drops, which wait for it (O6 for the pinned

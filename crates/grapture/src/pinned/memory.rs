@@ -347,3 +347,83 @@ impl fmt::Debug for PinnedInner {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
+    use grapture_sim::SimConfig;
+
+    use super::{PRUNE_FROM, PinnedInner};
+    use crate::context::Context;
+    use crate::driver::Driver;
+    use crate::error::CudaError;
+    use crate::stream::Stream;
+
+    fn memory() -> (Context, Arc<PinnedInner>) {
+        let driver = Driver::from(grapture_sim::driver(SimConfig::default()));
+        let context = Context::new(&driver.device(0).unwrap()).unwrap();
+        let memory = Arc::new(PinnedInner::alloc(&context, 16).unwrap());
+        (context, memory)
+    }
+
+    /// Between the check and the driver call no stream could be waited for yet.
+    #[test]
+    fn sim_the_host_waits_for_a_submission_that_is_being_made() {
+        let (context, memory) = memory();
+        let stream = Stream::new(&context).unwrap();
+        let reads = PinnedInner::submit(&memory, false, &stream).unwrap();
+        assert_eq!(memory.host_write(false), Err(CudaError::NotReady));
+        memory.host_read(false).unwrap();
+        memory.host_read_done();
+        drop(reads);
+
+        let writes = PinnedInner::submit(&memory, true, &stream).unwrap();
+        assert_eq!(memory.host_read(false), Err(CudaError::NotReady));
+        assert_eq!(memory.host_write(false), Err(CudaError::NotReady));
+        thread::scope(|scope| {
+            let read = scope.spawn(|| memory.host_read(true));
+            drop(writes);
+            read.join().unwrap().unwrap();
+        });
+        memory.host_read_done();
+        memory.host_write(false).unwrap();
+        assert!(PinnedInner::submit(&memory, false, &stream).is_err());
+        memory.host_write_done();
+    }
+
+    #[test]
+    fn sim_a_refused_graph_leaves_no_submission() {
+        use crate::retain::PinnedUse;
+
+        let (context, first) = memory();
+        let second = Arc::new(PinnedInner::alloc(&context, 16).unwrap());
+        let stream = Stream::new(&context).unwrap();
+        let uses =
+            [&first, &second].map(|memory| PinnedUse { memory: memory.clone(), written: true });
+        second.host_read(false).unwrap();
+        assert!(PinnedInner::use_all(&uses, &stream).is_err());
+        first.host_write(false).unwrap();
+        first.host_write_done();
+        second.host_read_done();
+        drop(PinnedInner::use_all(&uses, &stream).unwrap());
+        first.host_write(false).unwrap();
+    }
+
+    #[test]
+    fn sim_idle_streams_are_not_gathered() {
+        let (context, memory) = memory();
+        for _ in 0..10 * PRUNE_FROM {
+            let stream = Stream::new(&context).unwrap();
+            drop(PinnedInner::submit(&memory, false, &stream).unwrap());
+        }
+        assert!(memory.lock().pending.len() <= PRUNE_FROM);
+        let stream = Stream::new(&context).unwrap();
+        for _ in 0..10 {
+            drop(PinnedInner::submit(&memory, false, &stream).unwrap());
+        }
+        let same = memory.lock().pending.iter().filter(|pending| pending.stream == stream).count();
+        assert_eq!(same, 1);
+    }
+}

@@ -44,6 +44,10 @@ impl Gate {
         assert!(!timed_out, "a stream was held for too long: something waited for it");
     }
 
+    pub fn is_open(&self) -> bool {
+        self.inner.state.lock().unwrap().open
+    }
+
     /// Waits until a held stream has come to the gate.
     #[track_caller]
     pub fn wait_until_reached(&self) {

@@ -1,6 +1,6 @@
 //! What the tests share: one body for both tiers, and a context with a few kernels.
 
-#![allow(dead_code, unused_imports, reason = "each test binary uses a part")]
+#![allow(dead_code, unused_imports, unused_macros, reason = "each test binary uses a part")]
 
 pub mod gate;
 

@@ -34,10 +34,10 @@ fn sum(opcode: &str, modifiers: &mut Modifiers<'_>) -> Selection {
     let ty = modifiers.ty()?;
     let function = match (opcode, saturate) {
         ("add", true) => {
-            (ty == Type::S32).then(|| lanes!(|a: i32, b: i32| -> i32 { a.saturating_add(b) }))
+            (ty == Type::S32).then_some(lanes!(|a: i32, b: i32| -> i32 { a.saturating_add(b) }))
         }
         (_, true) => {
-            (ty == Type::S32).then(|| lanes!(|a: i32, b: i32| -> i32 { a.saturating_sub(b) }))
+            (ty == Type::S32).then_some(lanes!(|a: i32, b: i32| -> i32 { a.saturating_sub(b) }))
         }
         ("add", false) => {
             for_type!(ty, T in [U16 = u16, S16 = u16, U32 = u32, S32 = u32, U64 = u64, S64 = u64],
@@ -76,7 +76,7 @@ fn product(add: bool, modifiers: &mut Modifiers<'_>) -> Selection {
     }
     if saturate {
         let function = lanes!(|a: i32, b: i32, c: i32| -> i32 {
-            ((i64::from(a) * i64::from(b) >> 32) as i32).saturating_add(c)
+            (((i64::from(a) * i64::from(b)) >> 32) as i32).saturating_add(c)
         });
         if !add || part != Some("hi") || ty != Type::S32 {
             return Err("'.sat' is only allowed on mad.hi.sat.s32".to_owned());

@@ -56,6 +56,15 @@ impl Barriers {
         Self { list: vec![barrier; BARRIERS], alive: threads }
     }
 
+    /// Makes them ready for another block of so many threads.
+    pub fn reset(&mut self, threads: u32) {
+        for barrier in &mut self.list {
+            (barrier.arrived, barrier.held, barrier.asked, barrier.expected) = (0, 0, 0, None);
+            barrier.round = 0;
+        }
+        self.alive = threads;
+    }
+
     /// Threads arrive, of which `held` say yes; `None` when the barrier or count is impossible.
     pub fn arrive(
         &mut self,

@@ -68,7 +68,7 @@ impl<'a> Block<'a> {
     pub fn start(&mut self, index: [u32; 3]) {
         self.index = index;
         let threads = self.shape.threads();
-        self.barriers = Barriers::new(threads);
+        self.barriers.reset(threads);
         // The region was made with this length, so this cannot be refused.
         let _ = self.memory.shared.fill(0, self.memory.shared.len(), 0);
         for (warp, number) in self.warps.iter_mut().zip(0_u32..) {

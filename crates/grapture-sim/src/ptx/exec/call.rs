@@ -198,6 +198,7 @@ impl Warp {
         (kind, id, count): (BarrierKind, Reg, Reg),
         held: u32,
     ) -> Result<Flow, FaultKind> {
+        let alive = self.alive();
         let group = &mut self.groups[index];
         let lane = group.mask.trailing_zeros() as usize;
         let uniform = |reg: Reg| {
@@ -208,7 +209,9 @@ impl Warp {
         };
         let id = uniform(id)?;
         let expected = if count == NO_REG { None } else { Some(uniform(count)?) };
-        let threads = group.mask.count_ones();
+        // A barrier with a count counts whole warps, even those with fewer threads.
+        let whole = expected.is_some() && group.mask == alive;
+        let threads = if whole { LANES as u32 } else { group.mask.count_ones() };
         let ticket = barriers
             .arrive(id, expected, threads, held.count_ones(), kind)
             .ok_or(FaultKind::InvalidBarrier)?;

@@ -274,17 +274,29 @@ impl<'a> Memory<'a> {
         mask: u32,
     ) -> Result<(), LaneFault> {
         let len = usize::from(element.bytes);
-        if mask == FULL && len >= 4 && usize::from(element.width) == 8 * len {
-            if let Some((bytes, offset)) = self.row(space, at, len) {
-                let loaded = if len == 4 {
-                    bytes.load_u32s(offset, regs.narrow.get_mut(d))
-                } else {
-                    bytes.load_u64s(offset, regs.wide.get_mut(d))
-                };
-                if loaded.is_ok() {
-                    return Ok(());
-                }
+        if mask == FULL
+            && len >= 4
+            && usize::from(element.width) == 8 * len
+            && let Some((bytes, offset)) = self.row(space, at, len)
+        {
+            let loaded = if len == 4 {
+                bytes.load_u32s(offset, regs.narrow.get_mut(d))
+            } else {
+                bytes.load_u64s(offset, regs.wide.get_mut(d))
+            };
+            if loaded.is_ok() {
+                return Ok(());
             }
+        }
+        if mask == FULL && uniform_space(space, at[0]) && at.iter().all(|address| *address == at[0])
+        {
+            let value = self.read(&[], space, at[0], len).map_err(|kind| (kind, 0))?;
+            let value = extend(value, element);
+            match element.width {
+                64 => *regs.wide.get_mut(d) = [value; LANES],
+                _ => *regs.narrow.get_mut(d) = [value as u32; LANES],
+            }
+            return Ok(());
         }
         let mut rest = mask;
         while rest != 0 {
@@ -312,16 +324,18 @@ impl<'a> Memory<'a> {
         mask: u32,
     ) -> Result<(), LaneFault> {
         let len = usize::from(element.bytes);
-        if mask == FULL && len >= 4 && usize::from(element.width) == 8 * len {
-            if let Some((bytes, offset)) = self.row(space, at, len) {
-                let stored = if len == 4 {
-                    bytes.store_u32s(offset, regs.narrow.get(a))
-                } else {
-                    bytes.store_u64s(offset, regs.wide.get(a))
-                };
-                if stored.is_ok() {
-                    return Ok(());
-                }
+        if mask == FULL
+            && len >= 4
+            && usize::from(element.width) == 8 * len
+            && let Some((bytes, offset)) = self.row(space, at, len)
+        {
+            let stored = if len == 4 {
+                bytes.store_u32s(offset, regs.narrow.get(a))
+            } else {
+                bytes.store_u64s(offset, regs.wide.get(a))
+            };
+            if stored.is_ok() {
+                return Ok(());
             }
         }
         let mut rest = mask;
@@ -380,11 +394,18 @@ impl Memory<'_> {
 
 /// Whether every address is a multiple of the access size.
 fn aligned(at: &[u64; LANES], len: usize, mask: u32, write: bool) -> Result<(), LaneFault> {
-    let wrong = |lane: &u32| mask >> lane & 1 != 0 && at[*lane as usize] % len as u64 != 0;
+    let wrong =
+        |lane: &u32| mask >> lane & 1 != 0 && !at[*lane as usize].is_multiple_of(len as u64);
     match (0..LANES as u32).find(wrong) {
         Some(lane) => Err((FaultKind::Misaligned { address: at[lane as usize], len, write }, lane)),
         None => Ok(()),
     }
+}
+
+/// Whether an address means the same to all threads of a block.
+fn uniform_space(space: Space, address: u64) -> bool {
+    let (space, _) = if space == Space::Generic { classify(address) } else { (space, address) };
+    space != Space::Local
 }
 
 fn range(at: u64, len: usize) -> Option<std::ops::Range<usize>> {

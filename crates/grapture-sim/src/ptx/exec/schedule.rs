@@ -78,17 +78,17 @@ pub fn choose(
     yielded: bool,
     mut outcome: impl FnMut(&Group, Ticket) -> Option<Outcome>,
 ) -> Option<Choice> {
-    if let [only] = groups.as_mut_slice() {
-        if only.state == State::Ready {
-            return Some(Choice { index: 0, limit: u32::MAX, quantum: u64::MAX });
-        }
+    if let [only] = groups.as_mut_slice()
+        && only.state == State::Ready
+    {
+        return Some(Choice { index: 0, limit: u32::MAX, quantum: u64::MAX });
     }
     for group in groups.iter_mut() {
-        if let State::Barrier(ticket) = group.state {
-            if outcome(group, ticket).is_some() {
-                group.state = State::Ready;
-                group.pc += 1;
-            }
+        if let State::Barrier(ticket) = group.state
+            && outcome(group, ticket).is_some()
+        {
+            group.state = State::Ready;
+            group.pc += 1;
         }
     }
     join(groups);
@@ -114,10 +114,10 @@ fn join(groups: &mut Vec<Group>) {
         let mut other = index + 1;
         while other < groups.len() {
             let (a, b) = (&groups[index], &groups[other]);
-            let alike = match (a.state, b.state) {
-                (State::Ready, State::Ready) | (State::Lanes(_), State::Lanes(_)) => true,
-                _ => false,
-            };
+            let alike = matches!(
+                (a.state, b.state),
+                (State::Ready, State::Ready) | (State::Lanes(_), State::Lanes(_))
+            );
             if alike && a.same_place(b) {
                 let gone = groups.swap_remove(other);
                 let kept = &mut groups[index];
@@ -138,10 +138,10 @@ fn join(groups: &mut Vec<Group>) {
 fn release_lanes(groups: &mut [Group]) {
     let alive = groups.iter().fold(0, |mask, group| mask | group.mask);
     for group in groups {
-        if let State::Lanes(wanted) = group.state {
-            if wanted & alive & !group.mask == 0 {
-                group.state = State::Ready;
-            }
+        if let State::Lanes(wanted) = group.state
+            && wanted & alive & !group.mask == 0
+        {
+            group.state = State::Ready;
         }
     }
 }

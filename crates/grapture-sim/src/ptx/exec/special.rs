@@ -105,6 +105,12 @@ pub struct Place {
 }
 
 impl Place {
+    /// `%tid` along an axis.
+    pub fn thread(&self, axis: u8) -> &[u32; LANES] {
+        // INVARIANT: `Special::parse` makes axes 0, 1 and 2 only.
+        &self.tid[usize::from(axis)]
+    }
+
     /// The values of a register in all lanes; `clock` counts the instructions of the warp.
     pub fn read(&self, what: Special, clock: u64) -> [u64; LANES] {
         let all = |value: u32| [u64::from(value); LANES];
@@ -114,9 +120,7 @@ impl Place {
         let threads = self.ntid.iter().product::<u32>();
         let block = u64::from(self.ctaid[0]) + u64::from(self.ctaid[1]) * u64::from(self.nctaid[0]);
         match what {
-            Special::Tid(axis) => {
-                self.tid.get(usize::from(axis)).map_or([0; LANES], |tid| tid.map(u64::from))
-            }
+            Special::Tid(axis) => self.thread(axis).map(u64::from),
             Special::Ntid(n) => axis(&self.ntid, n),
             Special::Ctaid(n) => axis(&self.ctaid, n),
             Special::Nctaid(n) => axis(&self.nctaid, n),

@@ -4,7 +4,7 @@ use super::barrier::{Barriers, Outcome, Ticket};
 use super::memory::{LocalMemory, Memory, addresses, classify};
 use super::registers::{Constants, FULL, Frame, LANES, Reg, Registers};
 use super::schedule::{Choice, Group, State, choose};
-use super::special::Place;
+use super::special::{Place, Special};
 use crate::ptx::fault::FaultKind;
 use crate::ptx::ir::{BarrierKind, Code, NO_REG, Op, PredOp};
 use crate::ptx::module::Kernel;
@@ -86,9 +86,10 @@ impl Warp {
         self.place.ctaid = block;
         self.regs.reserve(info.frame);
         self.regs.clear();
-        for stack in &mut self.local {
+        let bytes = info.frame.local as usize;
+        for stack in self.local.iter_mut().filter(|stack| bytes != 0 || !stack.is_empty()) {
             stack.clear();
-            stack.resize(info.frame.local as usize, 0);
+            stack.resize(bytes, 0);
         }
         (self.clock, self.executed, self.yielded) = (0, 0, false);
         self.groups.clear();
@@ -281,14 +282,14 @@ impl Warp {
                 let first = regs.pred(p) ^ if negated { FULL } else { 0 };
                 select(regs, wide, [d, a, b], first, active);
             }
-            Op::Special { what, wide, d } => {
-                let values = self.place.read(what, self.clock);
-                if wide {
-                    regs.wide.put(d, &values, active);
-                } else {
-                    regs.narrow.put(d, &values.map(|value| value as u32), active);
+            Op::Special { what, wide, d } => match (what, wide) {
+                (Special::Tid(axis), false) => regs.narrow.put(d, self.place.thread(axis), active),
+                (_, true) => regs.wide.put(d, &self.place.read(what, self.clock), active),
+                _ => {
+                    let values = self.place.read(what, self.clock).map(|value| value as u32);
+                    regs.narrow.put(d, &values, active);
                 }
-            }
+            },
             Op::Pred { op, d, a, b } => {
                 let value = match op {
                     PredOp::True => FULL,

@@ -118,6 +118,7 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
         info.entry = self.start as u32;
         info.frame = self.frame;
         info.frame.local = self.frame.local.next_multiple_of(16);
+        info.indirect = self.calls_by_address;
         info.calls = std::mem::take(&mut self.calls);
         info.shared = std::mem::take(&mut self.shared);
         if !function.entry {
@@ -135,7 +136,6 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
             local_bytes: self.frame.local as usize,
             registers: (self.frame.narrow + 2 * self.frame.wide).clamp(1, 255),
             function: self.index,
-            unbounded_stack: self.calls_by_address,
             ..Kernel::default()
         };
         for (word, numbers) in &self.function.tuning {

@@ -17,8 +17,8 @@ struct Image {
 impl<'a> ModuleLowering<'a> {
     /// Evaluates the initial values, once every name is known.
     pub(super) fn initialise(&mut self, variables: &[Variable<'a>]) -> Result<()> {
-        let mut index = 0;
-        for variable in variables.iter().filter(|variable| variable.space != Some(Space::Shared)) {
+        let ours = variables.iter().filter(|variable| variable.space != Some(Space::Shared));
+        for (index, variable) in ours.enumerate() {
             if let Some(init) = &variable.init {
                 if variable.linkage == Linkage::Extern {
                     return Err(CompileError::invalid(
@@ -42,7 +42,6 @@ impl<'a> ModuleLowering<'a> {
                     global.relocations = image.relocations;
                 }
             }
-            index += 1;
         }
         Ok(())
     }

@@ -67,6 +67,7 @@ pub(super) fn lower(ast: &Ast<'_>) -> Result<ModuleInner> {
     }
     for kernel in &mut kernels {
         module.lay_out_shared(kernel);
+        kernel.unbounded_stack = module.stack_is_unbounded(kernel.function);
     }
     let ModuleLowering { mut code, pool, globals, .. } = module;
     (code.narrow, code.wide) = pool.into_parts();
@@ -160,6 +161,15 @@ impl<'a> ModuleLowering<'a> {
         seen
     }
 
+    /// Whether a function can be active twice at once, or one is called by its address.
+    fn stack_is_unbounded(&self, start: u32) -> bool {
+        self.reachable(start).into_iter().any(|index| {
+            let info = &self.code.functions[index as usize];
+            info.indirect
+                || info.calls.iter().any(|callee| self.reachable(*callee).contains(&index))
+        })
+    }
+
     /// Places the shared variables that a kernel may touch: static ones first, dynamic ones behind.
     fn lay_out_shared(&self, kernel: &mut Kernel) {
         let mut used: Vec<u32> = Vec::new();
@@ -239,6 +249,7 @@ fn function_info(function: &Function<'_>) -> Result<FunctionInfo> {
         frame: Frame { local: if function.entry { 0 } else { end as u32 }, ..Frame::default() },
         params: slices(&params),
         returns: slices(&returns),
+        indirect: false,
         calls: Vec::new(),
         shared: Vec::new(),
     })
