@@ -51,21 +51,24 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
 /// Builds and copies the tests of the GPU tiers, the examples and the program. Gives how many
 /// binaries of tests there are.
 fn add_programs(root: &Path, bundle: &Path) -> Result<usize> {
-    let build = ["test", "--no-run", "--profile", "bundle", "--workspace", "--tests", "--examples"];
-    let mut built = artifacts::build(process::cargo(root).args(build))?;
-    let build = ["build", "--profile", "bundle", "--package", "grapture-cli", "--bins"];
-    built.extend(artifacts::build(process::cargo(root).args(build))?);
+    let profile = ["--profile", "bundle"];
+    let packages = ["--package", "grapture", "--package", "grapture-cli"];
+    let mut tests = process::cargo(root);
+    tests.args(["test", "--no-run", "--workspace", "--tests"]).args(profile);
+    let mut programs = process::cargo(root);
+    programs.args(["build", "--bins", "--examples"]).args(packages).args(profile);
+    let mut built = artifacts::build(&mut tests)?;
+    built.extend(artifacts::build(&mut programs)?);
     let mut tests = 0;
     for artifact in built {
         let folder = match artifact.kind {
             Kind::Test if has_gpu_tests(&artifact.path)? => "tests",
             Kind::Test => continue,
             Kind::Example => "examples",
-            Kind::Program => "bin",
+            Kind::Program if artifact.package == "grapture-cli" => "bin",
+            // The tests of a program are built with it.
+            Kind::Program => continue,
         };
-        if artifact.kind == Kind::Program && artifact.package != "grapture-cli" {
-            continue;
-        }
         tests += usize::from(artifact.kind == Kind::Test);
         copy(&artifact, &bundle.join(folder))?;
     }

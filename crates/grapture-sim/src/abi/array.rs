@@ -24,10 +24,17 @@ pub(super) fn read_edge_data(
     raw.into_iter().map(EdgeData::from_raw).collect::<Result<_, _>>().map(Some)
 }
 
-/// The room in the arrays of a question, or nothing where only the length is asked for.
+/// The room in the arrays of a question, or nothing where only the length is asked for. Arrays
+/// without room are refused, also where there is nothing to put into them.
 pub(super) fn room<T>(list: Ptr<T>, count: Ptr<usize>) -> Result<Option<usize>, CUresult> {
     count.required()?;
-    if list.is_null() { Ok(None) } else { count.read().map(Some) }
+    if list.is_null() {
+        return Ok(None);
+    }
+    match count.read()? {
+        0 => Err(CUDA_ERROR_INVALID_VALUE),
+        room => Ok(Some(room)),
+    }
 }
 
 /// Fills an array of a question: room that is left over is set to `filler`.

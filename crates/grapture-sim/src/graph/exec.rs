@@ -39,9 +39,10 @@ impl InstantiateFlags {
         }
     }
 
-    /// The C value, without the flag that is over with the instantiation.
+    /// The C value as the driver tells it: without the flag that is over with the instantiation,
+    /// and without the one for priorities, which it keeps to itself.
     pub(crate) fn to_raw(self) -> u64 {
-        self.0 & !UPLOAD
+        self.0 & !(UPLOAD | NODE_PRIORITY)
     }
 
     /// Whether the instantiation uploads.

@@ -265,6 +265,10 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
             }
             Some(Space::Shared) => {
                 let index = self.module.declare_shared(variable, bytes)?;
+                if variable.linkage != Linkage::Extern {
+                    // It takes its place whether it is used or not.
+                    self.shared.push(index);
+                }
                 self.declare(variable.at, variable.name, Symbol::Shared(index))
             }
             Some(_) => match variable.linkage {

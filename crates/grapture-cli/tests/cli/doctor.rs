@@ -1,8 +1,6 @@
 //! `grapture doctor`: what it says of a driver, and of none.
 
-mod program;
-
-use program::{grapture, run, simulated, without_driver};
+use crate::program::{grapture, run, simulated, without_driver};
 
 #[test]
 fn sim_the_simulated_driver_and_its_devices_are_described() {

@@ -1,12 +1,25 @@
 //! What a real driver (13.0, on an H200) answered to mistakes with graphs, and the rules that its
 //! documentation states.
 
-mod capture_support;
-
 use std::ptr::{null, null_mut};
 
-use capture_support::*;
 use grapture_sys::*;
+
+use crate::host::Counter;
+use crate::rig::{GLOBAL, Rig};
+use crate::subject::Subject;
+
+tiers! {
+    both {
+        null_handles,
+        edges_and_cycles,
+        instantiation_flags,
+        updates_that_do_not_fit,
+        graph_memory,
+        a_launch_frees_what_it_left_alive_if_asked,
+        parameters_that_no_node_takes,
+    }
+}
 
 fn empty(rig: &Rig, graph: CUgraph, after: &[CUgraphNode]) -> (u32, CUgraphNode) {
     let mut node = null_mut();
@@ -38,9 +51,7 @@ fn update(rig: &Rig, exec: CUgraphExec, graph: CUgraph) -> (u32, u32, CUgraphNod
     (code, info.result.0, info.errorNode, info.errorFromNode)
 }
 
-#[test]
-fn null_handles() {
-    let rig = Rig::new();
+fn null_handles(rig: &Rig) {
     let (mut graph, mut exec, mut count) = (null_mut(), null_mut(), 0);
     assert_eq!(cu!(rig, cuGraphCreate(&mut graph, 1)), 1);
     assert_eq!(cu!(rig, cuGraphDestroy(null_mut())), 1);
@@ -52,73 +63,69 @@ fn null_handles() {
     assert_eq!(cu!(rig, cuGraphDebugDotPrint(graph, null(), 0)), 1);
     assert_eq!(cu!(rig, cuGraphDebugDotPrint(graph, c"/no/such/folder/x.dot".as_ptr(), 0)), 304);
     ok!(rig, cuGraphDestroy(graph));
-    assert_eq!(cu!(rig, cuGraphDestroy(graph)), 1, "a stale handle");
-    rig.close();
+    rig.on_simulation(|_| {
+        assert_eq!(cu!(rig, cuGraphDestroy(graph)), 1, "a stale handle");
+    });
 }
 
-#[test]
-fn edges_and_cycles() {
-    let rig = Rig::new();
+fn edges_and_cycles(rig: &Rig) {
     let graph = rig.new_graph();
-    let (_, a) = empty(&rig, graph, &[]);
-    let (_, b) = empty(&rig, graph, &[a]);
-    assert_eq!(empty(&rig, graph, &[a, a]).0, 1, "a dependency named twice");
-    assert_eq!(add_edge(&rig, graph, a, a), 1, "a node after itself");
-    assert_eq!(add_edge(&rig, graph, a, b), 1, "an edge that is there");
+    let (_, a) = empty(rig, graph, &[]);
+    let (_, b) = empty(rig, graph, &[a]);
+    assert_eq!(empty(rig, graph, &[a, a]).0, 1, "a dependency named twice");
+    assert_eq!(add_edge(rig, graph, a, a), 1, "a node after itself");
+    assert_eq!(add_edge(rig, graph, a, b), 1, "an edge that is there");
     assert_eq!(cu!(rig, cuGraphRemoveDependencies(graph, &b, &a, 1)), 1, "an edge that is not");
-    assert_eq!(add_edge(&rig, graph, b, a), 0, "a cycle is accepted");
-    let (code, result, node, exec) = instantiate_with(&rig, graph, 0);
+    assert_eq!(add_edge(rig, graph, b, a), 0, "a cycle is accepted");
+    let (code, result, node, exec) = instantiate_with(rig, graph, 0);
     assert_eq!((code, result, node, exec.is_null()), (1, 2, true, true));
     ok!(rig, cuGraphRemoveDependencies(graph, &b, &a, 1));
     let other = rig.new_graph();
-    let (_, foreign) = empty(&rig, other, &[]);
-    assert_eq!(empty(&rig, graph, &[foreign]).0, 1);
-    assert_eq!(add_edge(&rig, graph, foreign, b), 1);
+    let (_, foreign) = empty(rig, other, &[]);
+    assert_eq!(empty(rig, graph, &[foreign]).0, 1);
+    assert_eq!(add_edge(rig, graph, foreign, b), 1);
     assert_eq!(rig.shape(graph), "5 5 | 0>1");
     ok!(rig, cuGraphDestroyNode(a));
     assert_eq!(rig.shape(graph), "5 |");
-    assert_eq!(cu!(rig, cuGraphDestroyNode(a)), 1);
+    rig.on_simulation(|_| assert_eq!(cu!(rig, cuGraphDestroyNode(a)), 1, "a stale handle"));
     ok!(rig, cuGraphDestroy(graph));
     ok!(rig, cuGraphDestroy(other));
-    rig.close();
 }
 
-#[test]
-fn instantiation_flags() {
-    let rig = Rig::new();
+fn instantiation_flags(rig: &Rig) {
     rig.begin(rig.stream, GLOBAL);
     assert_eq!(rig.fill(rig.stream), 0);
     let graph = rig.end_good(rig.stream);
-    for (flags, expected) in [(64, 1), (5, 1), (2, 1), (4, 0), (8, 0), (1, 0)] {
+    // The flags, the code, and the flags that the executable tells.
+    for (flags, expected, told) in
+        [(64, 1, 0), (5, 1, 0), (2, 1, 0), (4, 0, 4), (8, 0, 0), (1, 0, 1)]
+    {
         let mut exec = null_mut();
         let code = cu!(rig, cuGraphInstantiateWithFlags(&mut exec, graph, flags));
         assert_eq!(code, expected, "flags {flags}");
         if code == 0 {
             let mut kept = 99;
             ok!(rig, cuGraphExecGetFlags(exec, &mut kept));
-            assert_eq!(kept, flags);
+            assert_eq!(kept, told, "flags {flags}");
             ok!(rig, cuGraphExecDestroy(exec));
         }
     }
-    let (code, result, _, exec) = instantiate_with(&rig, graph, 2);
+    let (code, result, _, exec) = instantiate_with(rig, graph, 2);
     assert_eq!((code, result), (0, 0), "an upload on the null stream");
     let mut kept = 99;
     ok!(rig, cuGraphExecGetFlags(exec, &mut kept));
     assert_eq!(kept, 0);
     ok!(rig, cuGraphExecDestroy(exec));
-    let (code, result, ..) = instantiate_with(&rig, graph, 64);
+    let (code, result, ..) = instantiate_with(rig, graph, 64);
     assert_eq!((code, result), (1, 1));
     ok!(rig, cuCtxSetCurrent(null_mut()));
     let mut exec = null_mut();
     assert_eq!(cu!(rig, cuGraphInstantiateWithFlags(&mut exec, graph, 0)), 201);
     ok!(rig, cuCtxSetCurrent(rig.context));
     ok!(rig, cuGraphDestroy(graph));
-    rig.close();
 }
 
-#[test]
-fn updates_that_do_not_fit() {
-    let rig = Rig::new();
+fn updates_that_do_not_fit(rig: &Rig) {
     let fills = |count: usize| {
         rig.begin(rig.stream, GLOBAL);
         for _ in 0..count {
@@ -128,26 +135,23 @@ fn updates_that_do_not_fit() {
     };
     let (one, two) = (fills(1), fills(2));
     let exec = rig.instantiate(one);
-    assert_eq!(update(&rig, exec, two), (910, 2, null_mut(), null_mut()));
+    assert_eq!(update(rig, exec, two), (910, 2, null_mut(), null_mut()));
     let of_host = rig.new_graph();
-    let node = host(&rig, of_host);
-    assert_eq!(update(&rig, exec, of_host), (910, 3, node, null_mut()));
-    assert_eq!(update(&rig, exec, one), (0, 0, null_mut(), null_mut()));
+    let node = host(rig, of_host);
+    assert_eq!(update(rig, exec, of_host), (910, 3, node, null_mut()));
+    assert_eq!(update(rig, exec, one), (0, 0, null_mut(), null_mut()));
     let wide = rig.new_graph();
-    let ends = [empty(&rig, wide, &[]).1, empty(&rig, wide, &[]).1];
+    let ends = [empty(rig, wide, &[]).1, empty(rig, wide, &[]).1];
     let exec_of_two = rig.instantiate(two);
-    assert_eq!(update(&rig, exec_of_two, wide), (910, 2, ends[1], null_mut()));
+    assert_eq!(update(rig, exec_of_two, wide), (910, 2, ends[1], null_mut()));
     for graph in [one, two, of_host, wide] {
         ok!(rig, cuGraphDestroy(graph));
     }
     ok!(rig, cuGraphExecDestroy(exec));
     ok!(rig, cuGraphExecDestroy(exec_of_two));
-    rig.close();
 }
 
-#[test]
-fn graph_memory() {
-    let rig = Rig::new();
+fn graph_memory(rig: &Rig) {
     let (graph, s) = (rig.new_graph(), rig.stream);
     let mut params = CUDA_MEM_ALLOC_NODE_PARAMS { bytesize: 1000, ..Default::default() };
     params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -173,16 +177,13 @@ fn graph_memory() {
     ok!(rig, cuMemFreeAsync(address, s));
     assert_eq!(cu!(rig, cuMemFreeAsync(address, s)), 1, "freed already");
     rig.sync(s);
-    assert_eq!(rig.sim.live().device_allocations, 1, "the buffer of the test alone");
+    rig.on_simulation(|sim| assert_eq!(sim.live().device_allocations, 1, "the rig's alone"));
     ok!(rig, cuGraphExecDestroy(exec));
     ok!(rig, cuGraphDestroy(graph));
     ok!(rig, cuGraphDestroy(parent));
-    rig.close();
 }
 
-#[test]
-fn a_launch_frees_what_it_left_alive_if_asked() {
-    let rig = Rig::new();
+fn a_launch_frees_what_it_left_alive_if_asked(rig: &Rig) {
     let s = rig.stream;
     rig.begin(s, GLOBAL);
     let mut address = 0;
@@ -198,16 +199,13 @@ fn a_launch_frees_what_it_left_alive_if_asked() {
     rig.sync(s);
     ok!(rig, cuMemcpyDtoH_v2((&raw mut word).cast(), address, 4));
     assert_eq!(word, 5);
-    assert_eq!(rig.sim.live().device_allocations, 2);
+    rig.on_simulation(|sim| assert_eq!(sim.live().device_allocations, 2));
     ok!(rig, cuGraphExecDestroy(exec));
     ok!(rig, cuGraphDestroy(graph));
     ok!(rig, cuMemFree_v2(address));
-    rig.close();
 }
 
-#[test]
-fn parameters_that_no_node_takes() {
-    let rig = Rig::new();
+fn parameters_that_no_node_takes(rig: &Rig) {
     let graph = rig.new_graph();
     let mut node = null_mut();
     let nothing = CUDA_HOST_NODE_PARAMS_v1::default();
@@ -231,11 +229,10 @@ fn parameters_that_no_node_takes() {
     assert_eq!(add(&fill), 1);
     assert_eq!(rig.nodes(graph).len(), 1);
     ok!(rig, cuGraphDestroy(graph));
-    rig.close();
 }
 
 #[test]
-fn a_failed_call_leaves_nothing() {
+fn sim_a_failed_call_leaves_nothing() {
     let functions = [
         Function::cuStreamBeginCapture_v2,
         Function::cuStreamEndCapture,
@@ -243,8 +240,8 @@ fn a_failed_call_leaves_nothing() {
         Function::cuGraphLaunch,
     ];
     for function in functions {
-        let rig = Rig::new();
-        rig.sim.fail(function, 1, CUDA_ERROR_OUT_OF_MEMORY);
+        let rig = Rig::on(Subject::simulated());
+        rig.on_simulation(|sim| sim.fail(function, 1, CUDA_ERROR_OUT_OF_MEMORY));
         let begun = cu!(rig, cuStreamBeginCapture_v2(rig.stream, CUstreamCaptureMode(0)));
         assert_eq!(rig.fill(rig.stream), 0);
         let mut graph = null_mut();

@@ -1,11 +1,21 @@
 //! Nodes by the struct that describes every kind.
 
-mod capture_support;
-
 use std::ptr::{null, null_mut};
 
-use capture_support::*;
 use grapture_sys::*;
+
+use crate::host::Counter;
+use crate::rig::Rig;
+
+tiers! {
+    both {
+        every_kind_is_added_and_runs,
+        what_is_reserved_must_be_zero,
+    }
+    simulator {
+        what_is_not_modelled_says_so,
+    }
+}
 
 fn params(kind: CUgraphNodeType) -> CUgraphNodeParams {
     CUgraphNodeParams { type_: kind, ..Default::default() }
@@ -17,9 +27,7 @@ fn add(rig: &Rig, graph: CUgraph, params: &mut CUgraphNodeParams) -> (u32, CUgra
     (code, node)
 }
 
-#[test]
-fn every_kind_is_added_and_runs() {
-    let rig = Rig::new();
+fn every_kind_is_added_and_runs(rig: &Rig) {
     let graph = rig.new_graph();
     let counter = Counter::default();
     let mut host = params(CU_GRAPH_NODE_TYPE_HOST);
@@ -54,7 +62,7 @@ fn every_kind_is_added_and_runs() {
         ..Default::default()
     };
     let child = rig.new_graph();
-    assert_eq!(add(&rig, child, &mut params(CU_GRAPH_NODE_TYPE_EMPTY)).0, 0);
+    assert_eq!(add(rig, child, &mut params(CU_GRAPH_NODE_TYPE_EMPTY)).0, 0);
     let mut embedded = params(CU_GRAPH_NODE_TYPE_GRAPH);
     embedded.__bindgen_anon_1.graph =
         CUDA_CHILD_GRAPH_NODE_PARAMS { graph: child, ..Default::default() };
@@ -65,7 +73,7 @@ fn every_kind_is_added_and_runs() {
     wait.__bindgen_anon_1.eventWait = CUDA_EVENT_WAIT_NODE_PARAMS { event: rig.event };
     let mut nodes = Vec::new();
     for params in [&mut host, &mut fill, &mut copy, &mut embedded, &mut record, &mut wait] {
-        let (code, node) = add(&rig, graph, params);
+        let (code, node) = add(rig, graph, params);
         assert_eq!(code, 0);
         nodes.push(node);
     }
@@ -82,23 +90,25 @@ fn every_kind_is_added_and_runs() {
     ok!(rig, cuGraphExecDestroy(exec));
     ok!(rig, cuGraphDestroy(graph));
     ok!(rig, cuGraphDestroy(child));
-    rig.close();
 }
 
-#[test]
-fn what_is_reserved_must_be_zero_and_what_is_not_modelled_says_so() {
-    let rig = Rig::new();
+fn what_is_reserved_must_be_zero(rig: &Rig) {
     let graph = rig.new_graph();
     let mut empty = params(CU_GRAPH_NODE_TYPE_EMPTY);
     empty.reserved0[1] = 1;
-    assert_eq!(add(&rig, graph, &mut empty).0, 1);
+    assert_eq!(add(rig, graph, &mut empty).0, 1);
     empty.reserved0[1] = 0;
     empty.reserved2 = 1;
-    assert_eq!(add(&rig, graph, &mut empty).0, 1);
+    assert_eq!(add(rig, graph, &mut empty).0, 1);
+    assert_eq!(rig.nodes(graph).len(), 0);
+    ok!(rig, cuGraphDestroy(graph));
+}
+
+fn what_is_not_modelled_says_so(rig: &Rig) {
+    let graph = rig.new_graph();
     for kind in [CU_GRAPH_NODE_TYPE_CONDITIONAL, CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT] {
-        assert_eq!(add(&rig, graph, &mut params(kind)).0, 801);
+        assert_eq!(add(rig, graph, &mut params(kind)).0, 801);
     }
     assert_eq!(rig.nodes(graph).len(), 0);
     ok!(rig, cuGraphDestroy(graph));
-    rig.close();
 }

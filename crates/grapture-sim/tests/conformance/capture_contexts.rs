@@ -1,21 +1,27 @@
 //! Captures and graphs need no current context, but for the special streams and instantiation: what
 //! a real driver (13.0, on an H200) answered.
 
-mod capture_support;
-
 use std::ptr::{null, null_mut};
 
-use capture_support::*;
 use grapture_sys::*;
 
-#[test]
-fn what_needs_a_current_context() {
-    let rig = Rig::new();
+use crate::host::Counter;
+use crate::rig::{GLOBAL, Rig, per_thread};
+
+tiers! {
+    both {
+        what_needs_a_current_context,
+        graphs_run_without_a_current_context,
+        a_thread_keeps_its_mode_and_any_value_of_it,
+    }
+    alone {
+        dangerous_null_mode_of_a_thread,
+    }
+}
+
+fn what_needs_a_current_context(rig: &Rig) {
     let s = rig.stream;
-    let per_thread: CUstream = std::ptr::without_provenance_mut(2);
-    let mut other = null_mut();
-    ok!(rig, cuCtxCreate_v2(&mut other, 0, 0));
-    ok!(rig, cuCtxPopCurrent_v2(&mut other));
+    let (per_thread, other) = (per_thread(), rig.new_context());
     // The code of an instantiation, of a begin on the per-thread stream, and of its end.
     for (current, code) in [(rig.context, 0), (null_mut(), 201), (other, 0)] {
         ok!(rig, cuCtxSetCurrent(current));
@@ -50,12 +56,9 @@ fn what_needs_a_current_context() {
     }
     ok!(rig, cuCtxSetCurrent(rig.context));
     ok!(rig, cuCtxDestroy_v2(other));
-    rig.close();
 }
 
-#[test]
-fn graphs_run_without_a_current_context() {
-    let rig = Rig::new();
+fn graphs_run_without_a_current_context(rig: &Rig) {
     rig.begin(rig.stream, GLOBAL);
     assert_eq!(rig.fill(rig.stream), 0);
     let graph = rig.end_good(rig.stream);
@@ -67,21 +70,20 @@ fn graphs_run_without_a_current_context() {
     let mut info = CUgraphExecUpdateResultInfo::default();
     ok!(rig, cuGraphExecUpdate_v2(exec, graph, &mut info));
     ok!(rig, cuGraphAddEmptyNode(&mut node, graph, null(), 0));
-    assert_eq!(cu!(rig, cuGraphLaunch(exec, std::ptr::without_provenance_mut(2))), 201);
+    assert_eq!(cu!(rig, cuGraphLaunch(exec, per_thread())), 201);
     ok!(rig, cuGraphExecDestroy(exec));
     ok!(rig, cuGraphDestroy(graph));
     rig.sync(rig.stream);
     ok!(rig, cuCtxSetCurrent(rig.context));
     assert_eq!(rig.read_word(0), 7);
-    rig.close();
 }
 
-#[test]
-fn a_thread_keeps_its_mode_and_any_value_of_it() {
-    let rig = Rig::new();
+fn a_thread_keeps_its_mode_and_any_value_of_it(rig: &Rig) {
     assert_eq!(rig.exchange(99), 0);
     assert_eq!(rig.elsewhere(GLOBAL, || rig.exchange(GLOBAL)), 0, "each thread has its own");
     assert_eq!(rig.exchange(GLOBAL), 99);
+}
+
+fn dangerous_null_mode_of_a_thread(rig: &Rig) {
     assert_eq!(cu!(rig, cuThreadExchangeStreamCaptureMode(null_mut())), 1);
-    rig.close();
 }

@@ -1,16 +1,15 @@
 //! `grapture demo`: what it draws, and what it says when it cannot.
 
-mod program;
-mod reference;
-
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
 use image::{ImageFormat, Rgba, RgbaImage};
-use program::{Ended, grapture, run, simulated, without_driver};
 
-const SHIPPED: &[u8] = include_bytes!("../fixtures/demo.png");
+use crate::program::{Ended, grapture, run, simulated, without_driver};
+use crate::reference;
+
+const SHIPPED: &[u8] = include_bytes!("../../fixtures/demo.png");
 
 /// A folder for one test's images.
 struct Folder(tempfile::TempDir);

@@ -1,48 +1,45 @@
 //! What a real driver (13.0, on an H200) answered to calls during captures, line by line.
 
-mod capture_support;
-
-use capture_support::*;
 use grapture_sys::*;
 
-/// What a call came to: its code, the status of the stream after it, the code of the end of the
-/// capture and the number of nodes. The stream must be idle at last.
-type Outcome = (u32, u32, u32, usize);
+use crate::host::Counter;
+use crate::rig::{
+    BUFFER_BYTES, GLOBAL, NULL_STREAM, Outcome, RELAXED, Rig, THREAD_LOCAL, per_thread,
+};
 
-fn during(rig: &Rig, stream: CUstream, mode: u32, call: impl FnOnce() -> u32) -> Outcome {
-    rig.begin(stream, mode);
-    let code = call();
-    let status = rig.status(stream);
-    let (end, nodes) = rig.end_and_count(stream);
-    assert_eq!(rig.status(stream), 0, "the stream is out of the capture");
-    (code, status, end, nodes)
+tiers! {
+    both {
+        begin,
+        end,
+        calls_that_touch_the_capturing_stream,
+        the_legacy_stream_beside_a_capture,
+        events_across_captures,
+        the_end_of_the_capturing_stream_ends_the_capture,
+        the_oldest_begin_is_relaxed,
+        a_bad_call_breaks_the_capture_or_not,
+        a_relaxed_thread_passes_its_own_global_capture,
+    }
 }
 
 const BROKEN: fn(u32) -> Outcome = |code| (code, 2, 901, 0);
 
-#[test]
-fn begin() {
-    let rig = Rig::new();
+fn begin(rig: &Rig) {
     let begin = |stream, mode| cu!(rig, cuStreamBeginCapture_v2(stream, CUstreamCaptureMode(mode)));
-    let per_thread = std::ptr::without_provenance_mut(2);
     assert_eq!(begin(NULL_STREAM, 0), 900);
     assert_eq!(begin(std::ptr::without_provenance_mut(1), 0), 900);
     assert_eq!(begin(rig.stream, 9), 1);
     assert_eq!(rig.status(rig.stream), 0);
-    assert_eq!(begin(per_thread, 0), 0);
-    assert_eq!(rig.end_and_count(per_thread), (0, 0));
-    assert_eq!(during(&rig, rig.stream, 0, || begin(rig.stream, 0)), (401, 1, 0, 0));
+    assert_eq!(begin(per_thread(), 0), 0);
+    assert_eq!(rig.end_and_count(per_thread()), (0, 0));
+    assert_eq!(rig.during(rig.stream, 0, || begin(rig.stream, 0)), (401, 1, 0, 0));
     let on_fork = || {
         rig.link(rig.stream, rig.other);
         begin(rig.other, 0)
     };
-    assert_eq!(during(&rig, rig.stream, 0, on_fork), (401, 1, 0, 0));
-    rig.close();
+    assert_eq!(rig.during(rig.stream, 0, on_fork), (401, 1, 0, 0));
 }
 
-#[test]
-fn end() {
-    let rig = Rig::new();
+fn end(rig: &Rig) {
     assert_eq!(rig.end(rig.stream).0, 401);
     assert_eq!(rig.end(NULL_STREAM).0, 401);
     rig.begin(rig.stream, 0);
@@ -61,7 +58,7 @@ fn end() {
         rig.link(rig.stream, rig.other);
         rig.fill(rig.other)
     };
-    assert_eq!(during(&rig, rig.stream, 0, unjoined), (0, 1, 904, 0));
+    assert_eq!(rig.during(rig.stream, 0, unjoined), (0, 1, 904, 0));
     assert_eq!(rig.status(rig.other), 0);
 
     for (mode, code, then) in [(0, 908, 401), (1, 908, 401), (2, 0, 401)] {
@@ -72,12 +69,9 @@ fn end() {
         });
         assert_eq!((end, status, rig.end(rig.stream).0), (code, 0, then), "mode {mode}");
     }
-    rig.close();
 }
 
-#[test]
-fn calls_that_touch_the_capturing_stream() {
-    let rig = Rig::new();
+fn calls_that_touch_the_capturing_stream(rig: &Rig) {
     let mut host = vec![0u8; 64];
     let mut outside = 0;
     ok!(rig, cuMemAlloc_v2(&mut outside, 64));
@@ -87,7 +81,7 @@ fn calls_that_touch_the_capturing_stream() {
     let s = rig.stream;
     for mode in [GLOBAL, THREAD_LOCAL, RELAXED] {
         let line = |expected: Outcome, call: &mut dyn FnMut() -> u32| {
-            assert_eq!(during(&rig, s, mode, call), expected, "mode {mode}");
+            assert_eq!(rig.during(s, mode, call), expected, "mode {mode}");
         };
         line(BROKEN(900), &mut || cu!(rig, cuStreamSynchronize(s)));
         line(BROKEN(900), &mut || cu!(rig, cuStreamQuery(s)));
@@ -125,12 +119,9 @@ fn calls_that_touch_the_capturing_stream() {
     ok!(rig, cuGraphExecDestroy(idle));
     ok!(rig, cuGraphDestroy(graph));
     ok!(rig, cuMemFree_v2(outside));
-    rig.close();
 }
 
-#[test]
-fn the_legacy_stream_beside_a_capture() {
-    let rig = Rig::new();
+fn the_legacy_stream_beside_a_capture(rig: &Rig) {
     let b = rig.blocking;
     assert_eq!(rig.record(rig.event, rig.other), 0);
     let old = rig.event;
@@ -142,32 +133,29 @@ fn the_legacy_stream_beside_a_capture() {
         assert_eq!((first, second), (906, 906));
         0
     };
-    assert_eq!(during(&rig, b, GLOBAL, questions), (0, 1, 0, 0));
-    assert_eq!(during(&rig, b, GLOBAL, || rig.fill(NULL_STREAM)), BROKEN(906));
+    assert_eq!(rig.during(b, GLOBAL, questions), (0, 1, 0, 0));
+    assert_eq!(rig.during(b, GLOBAL, || rig.fill(NULL_STREAM)), BROKEN(906));
     let sync = || cu!(rig, cuStreamSynchronize(NULL_STREAM));
-    assert_eq!(during(&rig, b, GLOBAL, sync), BROKEN(906));
-    assert_eq!(during(&rig, b, GLOBAL, || rig.wait(NULL_STREAM, old)), BROKEN(906));
+    assert_eq!(rig.during(b, GLOBAL, sync), BROKEN(906));
+    assert_eq!(rig.during(b, GLOBAL, || rig.wait(NULL_STREAM, old)), BROKEN(906));
     let word = [0u32];
     let copy = || cu!(rig, cuMemcpyHtoD_v2(rig.buffer, word.as_ptr().cast(), 4));
-    assert_eq!(during(&rig, b, RELAXED, copy), BROKEN(906));
-    assert_eq!(during(&rig, rig.stream, GLOBAL, || rig.fill(NULL_STREAM)), (0, 1, 0, 0));
+    assert_eq!(rig.during(b, RELAXED, copy), BROKEN(906));
+    assert_eq!(rig.during(rig.stream, GLOBAL, || rig.fill(NULL_STREAM)), (0, 1, 0, 0));
     let second = rig.new_stream(0);
-    assert_eq!(during(&rig, b, GLOBAL, || rig.fill(second)), (0, 1, 0, 0));
+    assert_eq!(rig.during(b, GLOBAL, || rig.fill(second)), (0, 1, 0, 0));
     ok!(rig, cuStreamDestroy_v2(second));
-    rig.close();
 }
 
-#[test]
-fn events_across_captures() {
-    let rig = Rig::new();
+fn events_across_captures(rig: &Rig) {
     let (s, other) = (rig.stream, rig.other);
     let external = |stream| cu!(rig, cuStreamWaitEvent(stream, rig.event, 1));
     let record_external = |stream| cu!(rig, cuEventRecordWithFlags(rig.event, stream, 1));
-    assert_eq!(during(&rig, s, GLOBAL, || rig.wait(s, rig.event)), (0, 1, 0, 0), "never recorded");
+    assert_eq!(rig.during(s, GLOBAL, || rig.wait(s, rig.event)), (0, 1, 0, 0), "never recorded");
     assert_eq!(rig.record(rig.event, other), 0);
-    assert_eq!(during(&rig, s, GLOBAL, || rig.wait(s, rig.event)), BROKEN(905));
-    assert_eq!(during(&rig, s, GLOBAL, || external(s)), (0, 1, 0, 1));
-    assert_eq!(during(&rig, s, GLOBAL, || record_external(s)), (0, 1, 0, 1));
+    assert_eq!(rig.during(s, GLOBAL, || rig.wait(s, rig.event)), BROKEN(905));
+    assert_eq!(rig.during(s, GLOBAL, || external(s)), (0, 1, 0, 1));
+    assert_eq!(rig.during(s, GLOBAL, || record_external(s)), (0, 1, 0, 1));
     assert_eq!((record_external(s), external(s)), (401, 401));
 
     // Two captures meet.
@@ -182,23 +170,23 @@ fn events_across_captures() {
     }
 
     // An event outlives the capture that it was recorded in.
-    assert_eq!(during(&rig, s, GLOBAL, || rig.record(rig.event, s)), (0, 1, 0, 0));
+    assert_eq!(rig.during(s, GLOBAL, || rig.record(rig.event, s)), (0, 1, 0, 0));
     assert_eq!(rig.wait(other, rig.event), 1);
     assert_eq!(rig.status(other), 0);
-    assert_eq!(during(&rig, s, GLOBAL, || rig.wait(s, rig.event)), BROKEN(1));
+    assert_eq!(rig.during(s, GLOBAL, || rig.wait(s, rig.event)), BROKEN(1));
     let of_broken = || {
         assert_eq!(rig.record(rig.event, s), 0);
         assert_eq!(cu!(rig, cuStreamQuery(s)), 900);
         assert_eq!(rig.wait(other, rig.event), 1);
         rig.status(other)
     };
-    assert_eq!(during(&rig, s, GLOBAL, of_broken), (0, 2, 901, 0));
+    assert_eq!(rig.during(s, GLOBAL, of_broken), (0, 2, 901, 0));
     let after_break = |call: &dyn Fn() -> u32| {
         let whole = || {
             assert_eq!(cu!(rig, cuStreamQuery(s)), 900);
             call()
         };
-        assert_eq!(during(&rig, s, GLOBAL, whole), BROKEN(901));
+        assert_eq!(rig.during(s, GLOBAL, whole), BROKEN(901));
     };
     after_break(&|| rig.fill(s));
     after_break(&|| rig.record(rig.event, s));
@@ -207,19 +195,16 @@ fn events_across_captures() {
         assert_eq!(rig.record(rig.event, s), 0);
         rig.wait(NULL_STREAM, rig.event)
     };
-    assert_eq!(during(&rig, s, GLOBAL, legacy), BROKEN(906));
+    assert_eq!(rig.during(s, GLOBAL, legacy), BROKEN(906));
     let again = || {
         assert_eq!(rig.record(rig.event, s), 0);
         assert_eq!(rig.record(rig.event, other), 0);
         rig.wait(s, rig.event)
     };
-    assert_eq!(during(&rig, s, GLOBAL, again), BROKEN(905));
-    rig.close();
+    assert_eq!(rig.during(s, GLOBAL, again), BROKEN(905));
 }
 
-#[test]
-fn the_end_of_the_capturing_stream_ends_the_capture() {
-    let rig = Rig::new();
+fn the_end_of_the_capturing_stream_ends_the_capture(rig: &Rig) {
     let stream = rig.new_stream(1);
     rig.begin(stream, GLOBAL);
     rig.link(stream, rig.other);
@@ -229,12 +214,9 @@ fn the_end_of_the_capturing_stream_ends_the_capture() {
     let mut address = 0;
     ok!(rig, cuMemAlloc_v2(&mut address, 64));
     ok!(rig, cuMemFree_v2(address));
-    rig.close();
 }
 
-#[test]
-fn the_oldest_begin_is_relaxed() {
-    let rig = Rig::new();
+fn the_oldest_begin_is_relaxed(rig: &Rig) {
     let allocate = || {
         let mut address = 0;
         let code = cu!(rig, cuMemAlloc_v2(&mut address, 64));
@@ -249,12 +231,9 @@ fn the_oldest_begin_is_relaxed() {
     assert_eq!((allocate(), rig.status(rig.stream)), (0, 1));
     assert_eq!((rig.elsewhere(GLOBAL, allocate), rig.status(rig.stream)), (0, 1));
     assert_eq!(rig.elsewhere(GLOBAL, || rig.end_and_count(rig.stream)), (0, 0));
-    rig.close();
 }
 
-#[test]
-fn a_bad_call_breaks_the_capture_or_not() {
-    let rig = Rig::new();
+fn a_bad_call_breaks_the_capture_or_not(rig: &Rig) {
     let (s, b) = (rig.stream, rig.buffer);
     let end = b + BUFFER_BYTES as u64;
     let mut address = 0;
@@ -274,7 +253,7 @@ fn a_bad_call_breaks_the_capture_or_not() {
     let line = |name: &str, outside: u32, inside: Outcome, call: &mut dyn FnMut() -> u32| {
         assert_eq!(call(), outside, "{name}");
         rig.sync(s);
-        assert_eq!(during(&rig, s, THREAD_LOCAL, call), inside, "{name}");
+        assert_eq!(rig.during(s, THREAD_LOCAL, call), inside, "{name}");
     };
     line("fill past the end", 1, (0, 1, 0, 1), &mut || {
         cu!(rig, cuMemsetD32Async(b, 0, 1 << 20, s))
@@ -305,12 +284,9 @@ fn a_bad_call_breaks_the_capture_or_not() {
         cu!(rig, cuMemAllocAsync(&mut address, 1 << 60, s))
     });
     line("free nonsense", 1, (1, 1, 0, 0), &mut || cu!(rig, cuMemFreeAsync(0x1234, s)));
-    rig.close();
 }
 
-#[test]
-fn a_relaxed_thread_passes_its_own_global_capture() {
-    let rig = Rig::new();
+fn a_relaxed_thread_passes_its_own_global_capture(rig: &Rig) {
     let s = rig.stream;
     let graph = rig.new_graph_of_one_fill();
     let exec = rig.instantiate(graph);
@@ -321,7 +297,7 @@ fn a_relaxed_thread_passes_its_own_global_capture() {
             rig.exchange(GLOBAL);
             code
         };
-        assert_eq!(during(&rig, s, GLOBAL, whole), (0, 1, 0, 0));
+        assert_eq!(rig.during(s, GLOBAL, whole), (0, 1, 0, 0));
     };
     guarded(&|| {
         let mut address = 0;
@@ -355,13 +331,4 @@ fn a_relaxed_thread_passes_its_own_global_capture() {
     });
     ok!(rig, cuGraphExecDestroy(exec));
     ok!(rig, cuGraphDestroy(graph));
-    rig.close();
-}
-
-impl Rig {
-    fn new_graph_of_one_fill(&self) -> CUgraph {
-        self.begin(self.other, RELAXED);
-        assert_eq!(self.fill(self.other), 0);
-        self.end_good(self.other)
-    }
 }

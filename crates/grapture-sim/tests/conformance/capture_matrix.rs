@@ -1,12 +1,19 @@
 //! Which calls a capture bars, for every mode of the capture and of the calling thread. The classes
 //! are what a real driver (13.0, on an H200) answered.
 
-mod capture_support;
-
 use std::ptr::null_mut;
 
-use capture_support::*;
+use std::sync::atomic::AtomicU8;
+
 use grapture_sys::*;
+
+use crate::rig::{GLOBAL, NULL_STREAM, RELAXED, Rig, THREAD_LOCAL};
+
+tiers! {
+    both {
+        every_call_in_every_mode,
+    }
+}
 
 /// What a call does during captures on a stream that is not ordered with the legacy stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,6 +67,10 @@ const CALLS: &[(&str, Class, Call)] = &[
         let code = cu!(rig, cuMemHostAlloc(&mut at, 64, 0));
         t.made.pinned = at.addr();
         code
+    }),
+    ("cuMemFreeHost", Unsafe, |rig, t| {
+        let code = cu!(rig, cuMemFreeHost(t.pinned));
+        t.note(code, "pinned")
     }),
     ("cuMemHostRegister", Unsafe, |rig, t| {
         let at = PAGE.0.as_ptr().cast_mut().cast();
@@ -174,8 +185,9 @@ const CALLS: &[(&str, Class, Call)] = &[
 ];
 
 #[repr(align(4096))]
-struct Page([u8; 4096]);
-static PAGE: Page = Page([0; 4096]);
+struct Page([AtomicU8; 4096]);
+/// Not constant, so that it lies where a driver may lock it.
+static PAGE: Page = Page([const { AtomicU8::new(0) }; 4096]);
 
 impl Things {
     fn new(rig: &Rig) -> Things {
@@ -218,7 +230,9 @@ impl Things {
             ok!(rig, cuGraphExecDestroy(self.exec));
         }
         ok!(rig, cuGraphDestroy(self.graph));
-        ok!(rig, cuMemFreeHost(self.pinned));
+        if !gone("pinned") {
+            ok!(rig, cuMemFreeHost(self.pinned));
+        }
         ok!(rig, cuMemFree_v2(made.address));
         ok!(rig, cuMemFreeHost(std::ptr::without_provenance_mut(made.pinned)));
         if made.registered != 0 {
@@ -245,26 +259,23 @@ impl Things {
     }
 }
 
-// SAFETY: the fields are numbers to the simulated driver, which any thread may use.
+// SAFETY: the fields are handles, which the driver lets any thread use.
 unsafe impl Send for Things {}
 
-#[test]
-fn every_call_in_every_mode() {
-    let rig = Rig::new();
+fn every_call_in_every_mode(rig: &Rig) {
     let modes = [GLOBAL, THREAD_LOCAL, RELAXED];
     for (name, class, call) in CALLS {
         for capture in modes {
             let own = capture != RELAXED;
-            check(&rig, name, *class, own, capture, call);
+            check(rig, name, *class, own, capture, call);
             for thread in modes {
                 let others = capture == GLOBAL && thread == GLOBAL;
                 let run =
                     |rig: &Rig, things: &mut Things| rig.elsewhere(thread, || call(rig, things));
-                check(&rig, &format!("{name}, thread {thread}"), *class, others, capture, run);
+                check(rig, &format!("{name}, thread {thread}"), *class, others, capture, run);
             }
         }
     }
-    rig.close();
 }
 
 fn check(

@@ -1,0 +1,222 @@
+//! What captures do in corners that NVIDIA's documentation leaves open.
+
+use std::ptr::{null, null_mut};
+use std::sync::atomic::AtomicU32;
+
+use grapture_sys::*;
+
+use crate::rig::{GLOBAL, PTX, RELAXED, Rig, THREAD_LOCAL};
+use crate::subject::Subject;
+
+tiers! {
+    both {
+        a_fork_that_is_destroyed_unjoined_breaks_the_capture,
+        a_fork_that_is_destroyed_after_its_join_breaks_the_capture,
+        an_empty_fork_that_is_destroyed_breaks_the_capture,
+        a_broken_capture_takes_no_dependencies,
+        a_broken_capture_tells_its_status_alone,
+        an_event_of_an_ended_capture_has_no_time,
+        memory_of_the_host_is_not_given_back_in_a_capture,
+        a_wait_for_one_context_leaves_the_captures_of_another,
+        a_programmatic_edge_alone_is_no_join,
+        a_kernel_behind_a_programmatic_edge_is_no_join,
+    }
+    bare {
+        the_end_of_the_primary_context_leaves_the_captures_of_another,
+    }
+    alone {
+        dangerous_destruction_of_a_graph_under_capture,
+        dangerous_destruction_of_a_node_under_capture,
+    }
+}
+
+/// A stream that joins the capture of the rig's stream, does work if asked, and is joined if asked
+/// before it is destroyed.
+fn destroyed_fork(rig: &Rig, works: bool, joined: bool) -> (u32, u32, u32, usize) {
+    rig.during(rig.stream, GLOBAL, || {
+        let fork = rig.new_stream(1);
+        rig.link(rig.stream, fork);
+        if works {
+            assert_eq!(rig.fill(fork), 0);
+        }
+        if joined {
+            rig.link(fork, rig.stream);
+        }
+        cu!(rig, cuStreamDestroy_v2(fork))
+    })
+}
+
+fn a_fork_that_is_destroyed_unjoined_breaks_the_capture(rig: &Rig) {
+    assert_eq!(destroyed_fork(rig, true, false), (0, 2, 901, 0));
+}
+
+fn a_fork_that_is_destroyed_after_its_join_breaks_the_capture(rig: &Rig) {
+    assert_eq!(destroyed_fork(rig, true, true), (0, 2, 901, 0));
+}
+
+fn an_empty_fork_that_is_destroyed_breaks_the_capture(rig: &Rig) {
+    assert_eq!(destroyed_fork(rig, false, false), (0, 2, 901, 0));
+}
+
+/// The first node that the next operation of a stream would depend on, and the graph.
+fn dependency(rig: &Rig, stream: CUstream) -> (CUgraphNode, CUgraph) {
+    let mut status = CUstreamCaptureStatus(99);
+    let (mut graph, mut nodes, mut edges, mut count) = (null_mut(), null(), null(), 0);
+    let (id, graph_at, nodes_at, edges_at) = (null_mut(), &mut graph, &mut nodes, &mut edges);
+    let at = &mut count;
+    ok!(rig, cuStreamGetCaptureInfo_v3(stream, &mut status, id, graph_at, nodes_at, edges_at, at));
+    assert_eq!((status.0, count), (1, 1));
+    // SAFETY: the driver said that one node stands there until the next such call.
+    (unsafe { nodes.read() }, graph)
+}
+
+fn break_capture(rig: &Rig, stream: CUstream) {
+    assert_eq!(rig.query(stream), 900);
+}
+
+fn a_broken_capture_takes_no_dependencies(rig: &Rig) {
+    let s = rig.stream;
+    let call = |flags| {
+        rig.during(s, GLOBAL, || {
+            assert_eq!(rig.fill(s), 0);
+            let (mut node, _) = dependency(rig, s);
+            break_capture(rig, s);
+            cu!(rig, cuStreamUpdateCaptureDependencies(s, &mut node, 1, flags))
+        })
+    };
+    let broken = (901, 2, 901, 0);
+    assert_eq!([call(0), call(1)], [broken, broken]);
+}
+
+fn a_broken_capture_tells_its_status_alone(rig: &Rig) {
+    let s = rig.stream;
+    rig.begin(s, GLOBAL);
+    assert_eq!(rig.fill(s), 0);
+    break_capture(rig, s);
+    let mut status = CUstreamCaptureStatus(99);
+    let (mut id, mut graph, mut nodes, mut edges, mut count) = (77, null_mut(), null(), null(), 88);
+    let outs = (&mut graph, &mut nodes, &mut edges);
+    let whole = cu!(
+        rig,
+        cuStreamGetCaptureInfo_v3(s, &mut status, &mut id, outs.0, outs.1, outs.2, &mut count)
+    );
+    let mut first_id = 77;
+    let first = cu!(rig, cuStreamGetCaptureInfo(s, &mut status, &mut first_id));
+    assert_eq!(rig.end(s).0, 901);
+    let none = (graph.is_null(), nodes.is_null(), edges.is_null());
+    assert_eq!((whole, status.0, id, count, none), (0, 2, 77, 88, (true, true, true)));
+    assert_eq!((first, first_id), (0, 77));
+}
+
+fn an_event_of_an_ended_capture_has_no_time(rig: &Rig) {
+    let s = rig.stream;
+    let (captured, ordinary) = (rig.timed_event(), rig.timed_event());
+    assert_eq!(rig.record(ordinary, s), 0);
+    rig.sync(s);
+    assert_eq!(rig.during(s, GLOBAL, || rig.record(captured, s)), (0, 1, 0, 0));
+    let mut ms = 0.0;
+    let mut between = |from, to| cu!(rig, cuEventElapsedTime(&mut ms, from, to));
+    let codes = [
+        between(captured, captured),
+        between(captured, ordinary),
+        between(ordinary, captured),
+        cu!(rig, cuEventSynchronize(captured)),
+    ];
+    assert_eq!(codes, [1, 1, 1, 1]);
+}
+
+#[repr(align(4096))]
+struct Page([AtomicU32; 1024]);
+
+/// Not constant, so that it lies where a driver may lock it.
+static PAGE: Page = Page([const { AtomicU32::new(0) }; 1024]);
+
+fn memory_of_the_host_is_not_given_back_in_a_capture(rig: &Rig) {
+    let (pinned, page) = (rig.pinned(64), PAGE.0.as_ptr().cast_mut().cast());
+    ok!(rig, cuMemHostRegister_v2(page, size_of::<Page>(), 0));
+    let free = rig.during(rig.stream, THREAD_LOCAL, || cu!(rig, cuMemFreeHost(pinned)));
+    let unregister = rig.during(rig.stream, THREAD_LOCAL, || cu!(rig, cuMemHostUnregister(page)));
+    let broken = (900, 2, 901, 0);
+    assert_eq!([free, unregister], [broken, broken]);
+    ok!(rig, cuMemHostUnregister(page));
+    ok!(rig, cuMemFreeHost(pinned));
+}
+
+fn a_wait_for_one_context_leaves_the_captures_of_another(rig: &Rig) {
+    let other = rig.new_context();
+    let outcomes = [GLOBAL, THREAD_LOCAL, RELAXED].map(|mode| {
+        rig.during(rig.stream, mode, || rig.in_context(other, || cu!(rig, cuCtxSynchronize())))
+    });
+    ok!(rig, cuCtxDestroy_v2(other));
+    assert_eq!(outcomes, [(0, 1, 0, 0); 3]);
+}
+
+fn the_end_of_the_primary_context_leaves_the_captures_of_another(subject: &Subject) {
+    let driver = &subject.driver;
+    let _primary: CUcontext = make!(driver, cuDevicePrimaryCtxRetain(0));
+    let other: CUcontext = make!(driver, cuCtxCreate_v2(0, 0));
+    let stream: CUstream = make!(driver, cuStreamCreate(1));
+    ok!(driver, cuStreamBeginCapture_v2(stream, CUstreamCaptureMode(GLOBAL)));
+    let release = cu!(driver, cuDevicePrimaryCtxRelease_v2(0));
+    let (mut status, mut graph) = (CUstreamCaptureStatus(99), null_mut());
+    ok!(driver, cuStreamIsCapturing(stream, &mut status));
+    let end = cu!(driver, cuStreamEndCapture(stream, &mut graph));
+    if end == 0 {
+        ok!(driver, cuGraphDestroy(graph));
+    }
+    ok!(driver, cuCtxDestroy_v2(other));
+    if release != 0 {
+        ok!(driver, cuDevicePrimaryCtxRelease_v2(0));
+    }
+    assert_eq!((release, status.0, end), (0, 1, 0));
+}
+
+/// A fork of one kernel that the origin depends on by a programmatic edge alone, and behind it, if
+/// asked, a kernel of the origin: the codes of the update and of the end.
+fn joined_early(rig: &Rig, kernel_behind: bool) -> (u32, u32) {
+    let (s, t) = (rig.stream, rig.other);
+    let module = rig.module(PTX);
+    let kernel = rig.function(module, "noarg");
+    rig.begin(s, THREAD_LOCAL);
+    assert_eq!(rig.launch(kernel, s, &mut []), 0);
+    rig.link(s, t);
+    assert_eq!(rig.launch(kernel, t, &mut []), 0);
+    let (mut node, _) = dependency(rig, t);
+    let early = CUgraphEdgeData { from_port: 1, type_: 1, ..Default::default() };
+    let add = CU_STREAM_ADD_CAPTURE_DEPENDENCIES.0;
+    let code = cu!(rig, cuStreamUpdateCaptureDependencies_v2(s, &mut node, &early, 1, add));
+    if kernel_behind {
+        assert_eq!(rig.launch(kernel, s, &mut []), 0);
+    }
+    let (end, _) = rig.end_and_count(s);
+    ok!(rig, cuModuleUnload(module));
+    (code, end)
+}
+
+fn a_programmatic_edge_alone_is_no_join(rig: &Rig) {
+    assert_eq!(joined_early(rig, false), (0, 904));
+}
+
+fn a_kernel_behind_a_programmatic_edge_is_no_join(rig: &Rig) {
+    assert_eq!(joined_early(rig, true), (0, 904));
+}
+
+fn dangerous_destruction_of_a_graph_under_capture(rig: &Rig) {
+    let s = rig.stream;
+    rig.begin(s, THREAD_LOCAL);
+    assert_eq!(rig.fill(s), 0);
+    let (_, graph) = dependency(rig, s);
+    let code = cu!(rig, cuGraphDestroy(graph));
+    let status = rig.status(s);
+    assert_eq!((code, status, rig.end_and_count(s)), (1, 1, (0, 1)));
+}
+
+fn dangerous_destruction_of_a_node_under_capture(rig: &Rig) {
+    let s = rig.stream;
+    rig.begin(s, THREAD_LOCAL);
+    assert_eq!(rig.fill(s), 0);
+    let (node, _) = dependency(rig, s);
+    let code = cu!(rig, cuGraphDestroyNode(node));
+    let status = rig.status(s);
+    assert_eq!((code, status, rig.end_and_count(s)), (1, 1, (0, 1)));
+}
