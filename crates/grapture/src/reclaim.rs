@@ -4,6 +4,7 @@
 //! destructor only sends the owned bundle here. A thread of the library drops it: that thread may
 //! call the driver, and its capture mode is relaxed for good, so a release breaks no capture (O9).
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -57,9 +58,10 @@ impl Reclaimer {
         ReclaimHandle { sender: sender.clone() }
     }
 
-    /// Waits until everything sent so far is dropped.
+    /// Waits until everything sent so far is dropped. On the reclaimer's own thread, which drops
+    /// something now, it cannot wait for itself.
     pub(crate) fn drain(&self) {
-        if self.sender.get().is_none() {
+        if self.sender.get().is_none() || RECLAIMS.get() {
             return;
         }
         let (done, wait) = mpsc::channel();
@@ -82,19 +84,29 @@ impl ReclaimHandle {
     }
 }
 
+thread_local! {
+    /// Whether this is a reclaimer's thread.
+    static RECLAIMS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Drops what a graph or a capture owned, or would have. It can be a value of the user's whose
+/// `Drop` panics: that is reported, and goes no further.
+pub(crate) fn drop_contained(bundle: Bundle) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(bundle))) {
+        // The payload may panic in its own drop.
+        std::mem::forget(payload);
+        tracing::error!("a value that a graph owned panicked while it was dropped");
+    }
+}
+
 fn run(driver: &sys::Driver, receiver: &Receiver<Message>) {
+    RECLAIMS.set(true);
     let mut mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     // SAFETY: the pointer is a live local; a driver before 10.1 answers an error and has no modes.
     let _ = unsafe { (driver.functions().cuThreadExchangeStreamCaptureMode)(&mut mode) };
     while let Ok(message) = receiver.recv() {
         match message {
-            Message::Release(bundle) => {
-                // What is released can be a user's closure, and its `Drop` can panic.
-                let dropped = catch_unwind(AssertUnwindSafe(|| drop(bundle)));
-                if dropped.is_err() {
-                    tracing::error!("a value that a graph owned panicked while it was dropped");
-                }
-            }
+            Message::Release(bundle) => drop_contained(bundle),
             Message::Drained(done) => {
                 let _ = done.send(());
             }
