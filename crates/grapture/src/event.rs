@@ -1,22 +1,22 @@
 //! [`Event`]: a point in a stream that can be waited for and timed.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use grapture_sys::{
     CU_EVENT_BLOCKING_SYNC, CU_EVENT_DEFAULT, CU_EVENT_DISABLE_TIMING, CU_EVENT_RECORD_EXTERNAL,
     CU_EVENT_WAIT_DEFAULT, CU_EVENT_WAIT_EXTERNAL, CUDA_ERROR_CAPTURED_EVENT,
-    CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_VALUE,
-    CUDA_ERROR_NOT_READY, CUDA_ERROR_STREAM_CAPTURE_ISOLATION, CUDA_ERROR_STREAM_CAPTURE_MERGE,
-    CUevent, Functions,
+    CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_NOT_READY,
+    CUDA_ERROR_STREAM_CAPTURE_ISOLATION, CUDA_ERROR_STREAM_CAPTURE_MERGE, CUevent, Functions,
 };
 
-use crate::capture::CaptureLog;
+use crate::capture::{CaptureLog, check_begin, has_ended};
 use crate::context::Context;
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
 use crate::operation::{Operation, OperationKind};
+use crate::retain::Owners;
 use crate::stream::Stream;
 
 /// A CUDA event. A clone is the same event.
@@ -37,11 +37,15 @@ pub(crate) struct EventInner {
 }
 
 /// Where the event was recorded last, as far as this library did it.
-#[derive(Clone)]
 enum LastRecord {
     Never,
     Eager,
-    Captured(Arc<CaptureLog>),
+    Captured {
+        log: Arc<CaptureLog>,
+        /// Whether a node of the capture records it too. The mark of the capture stands as long as
+        /// that is open, and then the node's counts (measured).
+        external: bool,
+    },
 }
 
 // SAFETY: a `CUevent` belongs to no thread, and it is only passed to driver calls, by value.
@@ -132,13 +136,20 @@ impl Event {
         stream.require_context(&self.inner.context, "event")?;
         // Held over the call: who waits for the event then knows whether it joins a capture.
         let mut last_record = self.lock();
-        stream.submit(
-            Operation::new(OperationKind::EventRecord),
-            |owners| owners.retain(&self.inner),
+        let operation = Operation::new(OperationKind::EventRecord);
+        let record = |functions: &Functions, raw| {
             // SAFETY: a live event and a live stream of one context.
-            |functions, raw| unsafe { (functions.cuEventRecord)(self.inner.raw, raw) },
+            unsafe { (functions.cuEventRecord)(self.inner.raw, raw) }
+        };
+        *last_record = stream.route(
+            |log| {
+                let retain = |owners: &mut Owners| owners.retain(&self.inner);
+                let recorded = log.record(operation, retain, || stream.with(record))?;
+                let captured = LastRecord::Captured { log: log.clone(), external: false };
+                Some(recorded.map(|()| captured))
+            },
+            || stream.with(record).map(|()| LastRecord::Eager),
         )?;
-        *last_record = stream.capture_log().map_or(LastRecord::Eager, LastRecord::Captured);
         Ok(())
     }
 
@@ -154,6 +165,7 @@ impl Event {
     pub fn record_external(&self, stream: &Stream) -> CudaResult<()> {
         stream.require_context(&self.inner.context, "event")?;
         require_capture(stream)?;
+        let mut last_record = self.lock();
         stream.submit(
             Operation::new(OperationKind::EventRecordExternal),
             |owners| owners.retain(&self.inner),
@@ -162,7 +174,10 @@ impl Event {
                 (functions.cuEventRecordWithFlags)(self.inner.raw, raw, CU_EVENT_RECORD_EXTERNAL.0)
             },
         )?;
-        *self.lock() = LastRecord::Eager;
+        match &mut *last_record {
+            LastRecord::Captured { external, .. } => *external = true,
+            other => *other = LastRecord::Eager,
+        }
         Ok(())
     }
 
@@ -175,21 +190,41 @@ impl Event {
     /// # Errors
     ///
     /// [`CudaError::Refused`] where the driver would invalidate a capture: the stream captures and
-    /// the event was recorded outside or in another capture, or in one that has ended.
+    /// the event was recorded outside or in another capture, or in one that has ended; or the
+    /// stream is the legacy one, and the event was recorded in a capture. Moreover if the stream is
+    /// one of another driver. As the driver answers.
     #[doc(alias = "cuStreamWaitEvent")]
     #[track_caller]
     pub fn wait(&self, stream: &Stream) -> CudaResult<()> {
+        self.require_driver(stream)?;
         let last_record = self.lock();
-        let capturing = stream.capture_log();
         let operation = Operation::new(OperationKind::EventWait);
         let wait = |functions: &Functions, raw| {
-            // SAFETY: a live event and a live stream; they may be of different contexts.
+            // SAFETY: a live event and a live stream of one driver (checked); they may be of
+            // different contexts.
             unsafe { (functions.cuStreamWaitEvent)(raw, self.inner.raw, CU_EVENT_WAIT_DEFAULT.0) }
         };
-        match check_wait(&last_record, capturing.as_ref())? {
-            Some(log) => CaptureLog::join(log, stream, operation, || stream.with(wait)),
-            None => stream.submit(operation, |owners| owners.retain(&self.inner), wait),
+        let own = stream.capture_log();
+        if let Some(log) = check_wait(&last_record, own.as_ref())? {
+            check_begin(stream)?;
+            return CaptureLog::join(log, stream, operation, || stream.with(wait));
         }
+        // Another thread may have begun or ended a capture of the stream: checked again where it
+        // is known.
+        stream.route(
+            |log| {
+                let retain = |owners: &mut Owners| owners.retain(&self.inner);
+                match check_wait(&last_record, Some(log)) {
+                    Ok(_) => log.record(operation, retain, || stream.with(wait)),
+                    Err(error) => Some(Err(error)),
+                }
+            },
+            || match check_wait(&last_record, None)? {
+                None => stream.with(wait),
+                // To join, the stream would have to wait for this very call.
+                Some(_) => Err(CudaError::from(CUDA_ERROR_ILLEGAL_STATE)),
+            },
+        )
     }
 
     /// Adds a node to the capture of the stream that waits, at every launch of the graph, for the
@@ -197,15 +232,17 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// [`CudaError::Refused`] if the stream does not capture. [`CudaError::NotSupported`]: the
-    /// driver is older than 11.1.
+    /// [`CudaError::Refused`] if the stream does not capture, or is one of another driver.
+    /// [`CudaError::NotSupported`]: the driver is older than 11.1.
+    #[doc(alias = "cuStreamWaitEvent")]
     #[track_caller]
     pub fn wait_external(&self, stream: &Stream) -> CudaResult<()> {
+        self.require_driver(stream)?;
         require_capture(stream)?;
         stream.submit(
             Operation::new(OperationKind::EventWaitExternal),
             |owners| owners.retain(&self.inner),
-            // SAFETY: a live event and a live stream.
+            // SAFETY: a live event and a live stream of one driver (checked).
             |functions, raw| unsafe {
                 (functions.cuStreamWaitEvent)(raw, self.inner.raw, CU_EVENT_WAIT_EXTERNAL.0)
             },
@@ -247,16 +284,23 @@ impl Event {
     /// # Errors
     ///
     /// [`CudaError::Refused`] if either was made without timing, was never recorded, or was
-    /// recorded in a capture; [`CudaError::NotReady`] if either is not reached yet.
+    /// recorded in a capture, or if they are of different contexts; [`CudaError::NotReady`] if either is not reached yet.
     #[doc(alias = "cuEventElapsedTime")]
     pub fn elapsed_since(&self, start: &Event) -> CudaResult<Duration> {
+        if !self.inner.context.same(&start.inner.context) {
+            return Err(CudaError::refused(
+                CUDA_ERROR_INVALID_HANDLE,
+                "start",
+                "it belongs to another context than the event: make both from the same `Context`",
+            ));
+        }
         for event in [start, self] {
             event.refuse_captured()?;
             event.require_timing()?;
         }
         let mut milliseconds = 0.0f32;
         self.relaxed(|event| {
-            // SAFETY: two live events, and the out-pointer is a live local.
+            // SAFETY: two live events of one context, and the out-pointer is a live local.
             unsafe {
                 (event.functions().cuEventElapsedTime)(
                     &mut milliseconds,
@@ -282,7 +326,7 @@ impl Event {
     fn refuse_captured(&self) -> CudaResult<()> {
         match &*self.lock() {
             LastRecord::Never | LastRecord::Eager => Ok(()),
-            LastRecord::Captured(_) => Err(CudaError::refused(
+            LastRecord::Captured { .. } => Err(CudaError::refused(
                 CUDA_ERROR_CAPTURED_EVENT,
                 "event",
                 "it was last recorded in a capture, where it stands for no point in time: record \
@@ -297,8 +341,24 @@ impl Event {
         self.inner.context.driver().relaxed(|_| check(call(&self.inner)))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, LastRecord> {
-        self.inner.last_record.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A handle of one driver means nothing to another.
+    fn require_driver(&self, stream: &Stream) -> CudaResult<()> {
+        if self.inner.context.driver().same(stream.driver()) {
+            return Ok(());
+        }
+        Err(CudaError::refused(
+            CUDA_ERROR_INVALID_HANDLE,
+            "event",
+            "it belongs to another driver than the stream: make both from one `Driver`",
+        ))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LastRecord> {
+        let mut last = self.inner.last_record.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(&*last, LastRecord::Captured { log, external: true } if !log.is_open()) {
+            *last = LastRecord::Eager;
+        }
+        last
     }
 }
 
@@ -324,13 +384,10 @@ fn check_wait<'a>(
         (LastRecord::Never | LastRecord::Eager, None) | (LastRecord::Never, Some(_)) => {
             return Ok(None);
         }
-        (LastRecord::Captured(log), None) if log.is_open() => return Ok(Some(log)),
-        (LastRecord::Captured(log), Some(own)) if Arc::ptr_eq(log, own) => return Ok(None),
-        (LastRecord::Captured(log), _) if !log.is_open() => (
-            CUDA_ERROR_INVALID_VALUE,
-            "it was last recorded in a capture that has ended: record it again before the wait",
-        ),
-        (LastRecord::Captured(_), _) => (
+        (LastRecord::Captured { log, .. }, None) if log.is_open() => return Ok(Some(log)),
+        (LastRecord::Captured { log, .. }, Some(own)) if Arc::ptr_eq(log, own) => return Ok(None),
+        (LastRecord::Captured { log, .. }, _) if !log.is_open() => return Err(has_ended()),
+        (LastRecord::Captured { .. }, _) => (
             CUDA_ERROR_STREAM_CAPTURE_MERGE,
             "it was recorded in another capture than the stream's, and captures cannot be merged: \
              end one and add its graph to the other as a child",

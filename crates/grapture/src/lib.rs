@@ -26,6 +26,7 @@ mod memory;
 mod module;
 mod operation;
 mod pinned;
+mod raw_event;
 mod reclaim;
 mod recorder;
 mod retain;

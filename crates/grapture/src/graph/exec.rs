@@ -10,9 +10,9 @@ use grapture_sys::{CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUgraphExec, Function}
 use crate::context::Context;
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
-use crate::event::Event;
 use crate::graph::{Graph, InstantiateFlags};
 use crate::pinned::PinnedInner;
+use crate::raw_event::RawEvent;
 use crate::retain::{Keep, Owner, PinnedUse};
 use crate::stream::{Stream, other_context};
 
@@ -41,7 +41,9 @@ struct Held {
     owners: Arc<Vec<Owner>>,
     /// Recorded after each launch. Launches of one exec run one after another, so the last record
     /// stands for all.
-    launched: Option<Event>,
+    launched: Option<RawEvent>,
+    /// Whether a launch was made that could neither be noted nor waited for.
+    unknown: Cell<bool>,
 }
 
 // SAFETY: a `CUgraphExec` belongs to no thread; one thread at a time uses it, since the type is
@@ -60,7 +62,8 @@ impl GraphExec {
             Keep::Library(owners) => Some(Held {
                 owners: owners.clone(),
                 // Without an event the launches are waited for one by one.
-                launched: Event::new(&graph.context).ok(),
+                launched: RawEvent::new(&graph.context).ok(),
+                unknown: Cell::new(false),
             }),
         };
         GraphExec {
@@ -134,13 +137,22 @@ impl GraphExec {
         } else {
             Some(PinnedInner::use_all(&self.pinned, stream)?)
         };
-        // SAFETY: a live executable graph that no other thread uses now (not `Sync`), and a live
-        // stream. What the nodes touch is owned by the graph until the launch is done (O2).
-        stream.with(|functions, raw| unsafe { (functions.cuGraphLaunch)(self.raw, raw) })?;
-        match &self.held {
-            None => Ok(()),
-            Some(held) => held.launched(stream),
-        }
+        self.submit(stream, || {
+            // SAFETY: a live executable graph that no other thread uses now (not `Sync`), and a
+            // live stream. What the nodes touch is owned by the graph until the launch is done
+            // (O2), and by this library with an older driver (O5).
+            stream.with(|functions, raw| unsafe { (functions.cuGraphLaunch)(self.raw, raw) })?;
+            match &self.held {
+                None => Ok(()),
+                Some(held) => held.launched(stream),
+            }
+        })
+    }
+
+    /// Makes a call with the executable graph on the stream, unless that captures.
+    #[inline]
+    fn submit(&self, stream: &Stream, call: impl FnOnce() -> CudaResult<()>) -> CudaResult<()> {
+        stream.route(|log| log.is_open().then(|| Err(launch_into_capture())), call)
     }
 
     /// Uploads the executable graph on a stream without running it, so that the first launch is as
@@ -153,17 +165,24 @@ impl GraphExec {
     #[doc(alias = "cuGraphUpload")]
     pub fn upload(&self, stream: &Stream) -> CudaResult<()> {
         check_launch_stream(&self.context, stream)?;
-        // SAFETY: a live executable graph that no other thread uses now, and a live stream.
-        stream.with(|functions, raw| unsafe { (functions.cuGraphUpload)(self.raw, raw) })
+        self.submit(stream, || {
+            // SAFETY: a live executable graph that no other thread uses now, and a live stream.
+            stream.with(|functions, raw| unsafe { (functions.cuGraphUpload)(self.raw, raw) })
+        })
     }
 }
 
 impl Held {
+    /// Notes the launch that was just made on the stream, which does not capture meanwhile.
     fn launched(&self, stream: &Stream) -> CudaResult<()> {
-        match &self.launched {
-            Some(event) => event.record(stream),
-            None => stream.synchronize(),
+        if self.launched.as_ref().is_some_and(|event| event.record(stream).is_ok()) {
+            return Ok(());
         }
+        // SAFETY: a live stream. Not `Stream::synchronize`: it would refuse for a capture that is
+        // about to begin.
+        stream
+            .with(|functions, raw| unsafe { (functions.cuStreamSynchronize)(raw) })
+            .inspect_err(|_| self.unknown.set(true))
     }
 }
 
@@ -180,7 +199,7 @@ pub(super) fn check_launch_stream(context: &Context, stream: &Stream) -> CudaRes
 }
 
 #[cold]
-fn launch_into_capture() -> CudaError {
+pub(super) fn launch_into_capture() -> CudaError {
     CudaError::refused(
         CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
         "stream",
@@ -210,10 +229,15 @@ struct ReleaseAfterLaunch(Held);
 
 impl Drop for ReleaseAfterLaunch {
     fn drop(&mut self) {
-        if let Some(event) = &self.0.launched {
-            report("cuEventSynchronize", event.synchronize());
+        let held = &self.0;
+        let wait = || held.launched.as_ref().map_or(Ok(()), RawEvent::synchronize);
+        // A wait may fail for a reason of its own. If it fails again, or had nothing to wait for,
+        // it is not known whether the launch is done: what it uses is leaked.
+        let waited = wait().or_else(|_| wait());
+        if waited.is_err() || held.unknown.get() {
+            std::mem::forget(held.owners.clone());
         }
-        tracing::trace!(owners = self.0.owners.len(), "a graph's owners are released");
+        report("cuEventSynchronize", waited);
     }
 }
 

@@ -6,13 +6,12 @@ use std::time::Duration;
 use std::{mem, thread};
 
 use grapture_sys::{
-    CU_EVENT_DISABLE_TIMING, CU_EVENT_WAIT_DEFAULT, CUDA_ERROR_NOT_SUPPORTED,
-    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUdeviceptr, CUevent, Function,
+    CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUdeviceptr, Function,
 };
 
-use crate::context::Context;
 use crate::drop_error::report;
-use crate::error::{CudaError, CudaResult, check};
+use crate::error::{CudaError, CudaResult};
+use crate::raw_event::RawEvent;
 use crate::stream::Stream;
 
 /// How long the reclaimer pauses before it looks again whether a capture has ended.
@@ -46,22 +45,23 @@ impl Ordered {
             return Err(CudaError::NotSupported);
         }
         let allocated = RawEvent::new(home.context())?;
-        let mut address = 0;
-        outside_capture(home, || {
+        let (mut address, mut freed) = (0, Ok(()));
+        let mut alloc = || {
             // SAFETY: a live stream, and the out-pointer is a live local.
             home.with(|functions, raw| unsafe {
                 (functions.cuMemAllocAsync)(&mut address, bytes, raw)
             })?;
-            if let Err(error) = allocated.record(home) {
+            allocated.record(home).inspect_err(|_| {
                 // SAFETY: just allocated on this stream, and nothing uses it.
-                let freed =
+                freed =
                     home.with(|functions, raw| unsafe { (functions.cuMemFreeAsync)(address, raw) });
-                report("cuMemFreeAsync", freed);
-                return Err(error);
-            }
-            Ok(())
-        })?
-        .ok_or_else(captured_allocation)?;
+            })
+        };
+        // A capture of another stream bars the call (measured), so the thread's mode is relaxed
+        // around it (O9).
+        let made = home.driver().relaxed(|_| home.outside_capture(&mut alloc));
+        report("cuMemFreeAsync", freed);
+        made?.ok_or_else(captured_allocation)?;
         let ordered = Ordered {
             home: home.clone(),
             allocated,
@@ -79,25 +79,33 @@ impl Ordered {
 
     #[cold]
     fn note_elsewhere(&self, stream: &Stream, home: bool) -> CudaResult<()> {
-        if home || stream.is_capturing() {
+        let capturing = stream.is_capturing();
+        if home || capturing {
             // The graph may run on any stream, and its nodes cannot wait for an event of outside.
-            return self.wait_until_ready();
+            self.wait_until_ready()?;
         }
-        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        if others.contains(stream) {
+        if home {
             return Ok(());
         }
-        if !self.ready.load(Ordering::Acquire) {
-            let ordered = outside_capture(stream, || self.allocated.wait_on(stream))?;
+        // Also in a capture: another thread may end it before the operation is submitted.
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = others.iter().any(|other| other.is_same(stream));
+        // A stream has to wait once, but a default stream is another one on each thread.
+        let waits = !known || stream.is_per_thread();
+        if waits && !self.ready.load(Ordering::Acquire) {
+            let ordered = stream.outside_capture(|| self.allocated.wait_on(stream))?;
             if ordered.is_none() {
-                return self.wait_until_ready();
+                self.wait_until_ready()?;
             }
         }
-        others.push(stream.clone());
+        if !known {
+            others.push(stream.clone());
+        }
         Ok(())
     }
 
-    fn wait_until_ready(&self) -> CudaResult<()> {
+    /// Blocks until the home stream has passed the allocation.
+    pub(crate) fn wait_until_ready(&self) -> CudaResult<()> {
         if !self.ready.load(Ordering::Acquire) {
             self.allocated.synchronize()?;
             self.ready.store(true, Ordering::Release);
@@ -138,13 +146,14 @@ impl Release {
                 }
             };
         }
-        let freed = outside_capture(&self.home, || {
+        let free = || {
             // SAFETY: allocated by `cuMemAllocAsync`, and this is the last handle: no buffer has
             // it, and no graph that can run (O2). Work on the home stream comes before, and that
             // on other streams was just waited for there.
             self.home
                 .with(|functions, raw| unsafe { (functions.cuMemFreeAsync)(self.address, raw) })
-        });
+        };
+        let freed = self.home.driver().relaxed(|_| self.home.outside_capture(free));
         match freed {
             Ok(Some(())) => None,
             Ok(None) => Some(self),
@@ -169,10 +178,10 @@ impl Release {
             };
         }
         let done = RawEvent::new(self.home.context())?;
-        if outside_capture(other, || done.record(other))?.is_none() {
+        if other.outside_capture(|| done.record(other))?.is_none() {
             return Ok(false);
         }
-        Ok(outside_capture(&self.home, || done.wait_on(&self.home))?.is_some())
+        Ok(self.home.outside_capture(|| done.wait_on(&self.home))?.is_some())
     }
 }
 
@@ -188,15 +197,6 @@ impl Drop for ReleaseLater {
     }
 }
 
-/// Runs `call` unless a capture records the stream, and keeps captures off it meanwhile.
-pub(crate) fn outside_capture<R>(
-    stream: &Stream,
-    call: impl FnOnce() -> CudaResult<R>,
-) -> CudaResult<Option<R>> {
-    let capture = stream.lock_capture();
-    if capture.is_some() { Ok(None) } else { call().map(Some) }
-}
-
 #[cold]
 fn captured_allocation() -> CudaError {
     CudaError::refused(
@@ -205,57 +205,4 @@ fn captured_allocation() -> CudaError {
         "it is capturing, and this library does not record allocations: allocate with \
          `DeviceBuffer::alloc`, which may be called while a capture is open",
     )
-}
-
-/// An event that no capture sees: its calls are made outside of captures, with the thread's mode
-/// relaxed.
-struct RawEvent {
-    raw: CUevent,
-    context: Context,
-}
-
-// SAFETY: a `CUevent` belongs to no thread, and it is only passed to driver calls, by value.
-unsafe impl Send for RawEvent {}
-// SAFETY: the driver's calls on an event lock it themselves.
-unsafe impl Sync for RawEvent {}
-
-impl RawEvent {
-    fn new(context: &Context) -> CudaResult<RawEvent> {
-        let mut raw = std::ptr::null_mut();
-        context.enter_relaxed(|functions| {
-            // SAFETY: the out-pointer is a live local.
-            check(unsafe { (functions.cuEventCreate)(&mut raw, CU_EVENT_DISABLE_TIMING.0) })
-        })?;
-        Ok(RawEvent { raw, context: context.clone() })
-    }
-
-    fn record(&self, stream: &Stream) -> CudaResult<()> {
-        // SAFETY: a live event and a live stream of one context.
-        stream.with(|functions, raw| unsafe { (functions.cuEventRecord)(self.raw, raw) })
-    }
-
-    fn wait_on(&self, stream: &Stream) -> CudaResult<()> {
-        // SAFETY: a live event and a live stream.
-        stream.with(|functions, raw| unsafe {
-            (functions.cuStreamWaitEvent)(raw, self.raw, CU_EVENT_WAIT_DEFAULT.0)
-        })
-    }
-
-    fn synchronize(&self) -> CudaResult<()> {
-        // SAFETY: a live event.
-        let code = self
-            .context
-            .driver()
-            .relaxed(|functions| unsafe { (functions.cuEventSynchronize)(self.raw) });
-        check(code)
-    }
-}
-
-impl Drop for RawEvent {
-    fn drop(&mut self) {
-        // SAFETY: made here, and the last use. NVIDIA: an event that is not reached yet is
-        // released when it is, and waits for it stand.
-        let code = unsafe { (self.context.functions().cuEventDestroy_v2)(self.raw) };
-        report("cuEventDestroy", check(code));
-    }
 }

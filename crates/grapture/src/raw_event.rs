@@ -1,0 +1,64 @@
+//! [`RawEvent`]: an event of the library's own.
+
+use grapture_sys::{CU_EVENT_DISABLE_TIMING, CU_EVENT_WAIT_DEFAULT, CUevent};
+
+use crate::context::Context;
+use crate::drop_error::report;
+use crate::error::{CudaResult, check};
+use crate::stream::Stream;
+
+/// An event that no capture sees: its calls are made outside of captures, with the thread's mode
+/// relaxed.
+pub(crate) struct RawEvent {
+    raw: CUevent,
+    context: Context,
+}
+
+// SAFETY: a `CUevent` belongs to no thread, and it is only passed to driver calls, by value.
+unsafe impl Send for RawEvent {}
+// SAFETY: the driver's calls on an event lock it themselves.
+unsafe impl Sync for RawEvent {}
+
+impl RawEvent {
+    pub(crate) fn new(context: &Context) -> CudaResult<RawEvent> {
+        let mut raw = std::ptr::null_mut();
+        context.enter_relaxed(|functions| {
+            // SAFETY: the out-pointer is a live local.
+            check(unsafe { (functions.cuEventCreate)(&mut raw, CU_EVENT_DISABLE_TIMING.0) })
+        })?;
+        Ok(RawEvent { raw, context: context.clone() })
+    }
+
+    /// Records it on a stream of its context that does not capture meanwhile.
+    pub(crate) fn record(&self, stream: &Stream) -> CudaResult<()> {
+        // SAFETY: a live event and a live stream of one context.
+        stream.with(|functions, raw| unsafe { (functions.cuEventRecord)(self.raw, raw) })
+    }
+
+    /// Has a stream of its context wait for it that does not capture meanwhile.
+    pub(crate) fn wait_on(&self, stream: &Stream) -> CudaResult<()> {
+        // SAFETY: a live event and a live stream.
+        stream.with(|functions, raw| unsafe {
+            (functions.cuStreamWaitEvent)(raw, self.raw, CU_EVENT_WAIT_DEFAULT.0)
+        })
+    }
+
+    /// Blocks until it is reached.
+    pub(crate) fn synchronize(&self) -> CudaResult<()> {
+        // SAFETY: a live event.
+        let code = self
+            .context
+            .driver()
+            .relaxed(|functions| unsafe { (functions.cuEventSynchronize)(self.raw) });
+        check(code)
+    }
+}
+
+impl Drop for RawEvent {
+    fn drop(&mut self) {
+        // SAFETY: made here, and the last use. NVIDIA: an event that is not reached yet is
+        // released when it is, and waits for it stand.
+        let code = unsafe { (self.context.functions().cuEventDestroy_v2)(self.raw) };
+        report("cuEventDestroy", check(code));
+    }
+}
