@@ -8,11 +8,13 @@ use grapture_sys::{
     CU_GRAPH_USER_OBJECT_MOVE, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC, CUgraph, Function,
 };
 
-use crate::driver::Driver;
+use crate::context::Context;
+use crate::drop_error::report;
 use crate::error::{CudaResult, check};
 use crate::kernel::KernelInner;
+use crate::memory::BufferInner;
 use crate::pinned::PinnedInner;
-use crate::reclaim::ReclaimHandle;
+use crate::reclaim::{ReclaimHandle, drop_contained};
 
 /// A share in something that a graph's nodes use.
 pub(crate) type Owner = Arc<dyn Any + Send + Sync>;
@@ -76,6 +78,15 @@ impl Owners {
         self.list.iter().filter_map(|owner| owner.clone().downcast().ok()).collect()
     }
 
+    /// Blocks until the memory among the owners is there: a graph may be launched on any stream,
+    /// and what was in the order of another one when it was recorded is not in that stream's.
+    pub(crate) fn wait_until_ready(&self) -> CudaResult<()> {
+        self.list
+            .iter()
+            .filter_map(|owner| owner.downcast_ref::<BufferInner>())
+            .try_for_each(BufferInner::wait_until_ready)
+    }
+
     pub(crate) fn into_list(self) -> Vec<Owner> {
         self.list
     }
@@ -94,6 +105,9 @@ pub(crate) enum Keep {
 /// What the user object's destructor gets.
 struct Parcel {
     owners: Vec<Owner>,
+    /// The destructor can be all that is left of the program's use of the driver: with it, neither
+    /// the context nor the driver's library goes before it has run (O1).
+    context: Context,
     reclaimer: ReclaimHandle,
 }
 
@@ -101,21 +115,22 @@ struct Parcel {
 ///
 /// # Safety
 ///
-/// `graph` is a live graph of `driver` that no other thread uses meanwhile.
+/// `graph` is a live graph of the context's driver that no other thread uses meanwhile.
 pub(crate) unsafe fn attach(
-    driver: &Driver,
+    context: &Context,
     graph: CUgraph,
     owners: Vec<Owner>,
 ) -> CudaResult<Keep> {
     if owners.is_empty() {
         return Ok(Keep::Driver);
     }
+    let driver = context.driver();
     if !driver.has(Function::cuUserObjectCreate) || !driver.has(Function::cuGraphRetainUserObject) {
         return Ok(Keep::Library(Arc::new(owners)));
     }
     let functions = driver.functions();
-    let parcel = Box::new(Parcel { owners, reclaimer: driver.reclaimer().handle() });
-    let parcel = Box::into_raw(parcel);
+    let (context, reclaimer) = (context.clone(), driver.reclaimer().handle());
+    let parcel = Box::into_raw(Box::new(Parcel { owners, context, reclaimer }));
     let mut object = std::ptr::null_mut();
     let flags = CU_USER_OBJECT_NO_DESTRUCTOR_SYNC.0;
     // SAFETY: the out-pointer is a live local; `release_parcel` has the callback's signature, takes
@@ -125,7 +140,7 @@ pub(crate) unsafe fn attach(
     });
     if let Err(error) = created {
         // SAFETY: the driver refused it, so the parcel is still ours alone.
-        drop(unsafe { Box::from_raw(parcel) });
+        drop_contained(unsafe { Box::from_raw(parcel) });
         return Err(error);
     }
     // SAFETY: the graph is live (the caller's promise); MOVE gives it the one reference.
@@ -135,7 +150,8 @@ pub(crate) unsafe fn attach(
     if let Err(error) = moved {
         // SAFETY: the reference was not moved, so it is ours to give back; that runs the
         // destructor, which frees the parcel.
-        let _ = unsafe { (functions.cuUserObjectRelease)(object, 1) };
+        let code = unsafe { (functions.cuUserObjectRelease)(object, 1) };
+        report("cuUserObjectRelease", check(code));
         return Err(error);
     }
     Ok(Keep::Driver)
@@ -146,6 +162,6 @@ unsafe extern "C" fn release_parcel(parcel: *mut c_void) {
     // SAFETY: `attach` made the pointer with `Box::into_raw`, and the driver runs the destructor
     // once, when the last reference is gone.
     let parcel = unsafe { Box::from_raw(parcel.cast::<Parcel>()) };
-    let Parcel { owners, reclaimer } = *parcel;
-    reclaimer.release(Box::new(owners));
+    let Parcel { owners, context, reclaimer } = *parcel;
+    reclaimer.release(Box::new((owners, context)));
 }

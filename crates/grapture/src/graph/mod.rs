@@ -22,6 +22,7 @@ use crate::context::Context;
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
 use crate::kernel::KernelInner;
+use crate::reclaim::drop_contained;
 use crate::retain::{self, Keep, Owners, PinnedUse};
 
 pub use exec::GraphExec;
@@ -73,9 +74,13 @@ impl Graph {
             kernels,
             _not_sync: PhantomData,
         };
+        if let Err(error) = owners.wait_until_ready() {
+            drop_contained(Box::new(owners));
+            return Err(error);
+        }
         // SAFETY: the graph is live and ours alone (the caller's promise). If this fails, `graph`
         // is dropped, and with it the driver's graph, of which nothing was launched.
-        graph.keep = unsafe { retain::attach(context.driver(), raw, owners.into_list()) }?;
+        graph.keep = unsafe { retain::attach(context, raw, owners.into_list()) }?;
         Ok(graph)
     }
 
@@ -252,6 +257,9 @@ impl Drop for Graph {
             .driver()
             .relaxed(|functions| unsafe { (functions.cuGraphDestroy)(self.raw) });
         report("cuGraphDestroy", check(code));
+        if let Keep::Library(owners) = std::mem::replace(&mut self.keep, Keep::Driver) {
+            drop_contained(Box::new(owners));
+        }
     }
 }
 
