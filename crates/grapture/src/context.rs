@@ -1,15 +1,21 @@
 //! [`Context`]: a device's context, in which everything else lives.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::ThreadId;
 
 use grapture_sys::{CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUcontext, Function, Functions};
 
+use crate::capture::CaptureGate;
 use crate::device::Device;
 use crate::driver::Driver;
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
+
+/// From how many threads on those that are gone are forgotten before another is added.
+const PRUNE_FROM: usize = 64;
 
 /// A CUDA context. Buffers, streams, events, modules and graphs each keep theirs alive (O1).
 ///
@@ -24,9 +30,17 @@ pub(crate) struct ContextInner {
     raw: CUcontext,
     device: Device,
     origin: ContextOrigin,
-    /// How many captures of this library are open on streams of the driver's context, which other
-    /// handles than this one may stand for too.
-    captures: Arc<AtomicUsize>,
+    /// Of the driver's context, which other handles than this one may stand for too.
+    captures: Arc<ContextCaptures>,
+}
+
+/// What the library knows of the captures on the streams of one of the driver's contexts.
+#[derive(Default)]
+pub(crate) struct ContextCaptures {
+    /// How many captures of this library are open.
+    open: AtomicUsize,
+    /// Those of the threads' default streams.
+    threads: Mutex<HashMap<ThreadId, Arc<CaptureGate>>>,
 }
 
 enum ContextOrigin {
@@ -40,7 +54,7 @@ enum ContextOrigin {
 // it is only passed to driver calls, which take it by value.
 unsafe impl Send for ContextInner {}
 // SAFETY: nothing is read or written through the handle here, and the driver's calls on a context
-// lock it themselves; the counter is atomic.
+// lock it themselves; what is counted is `Sync`.
 unsafe impl Sync for ContextInner {}
 
 impl Context {
@@ -92,7 +106,7 @@ impl Context {
     /// the capture, also one of another thread. An error of earlier work.
     #[doc(alias = "cuCtxSynchronize")]
     pub fn synchronize(&self) -> CudaResult<()> {
-        if self.inner.captures.load(Ordering::Relaxed) > 0 {
+        if self.inner.captures.open.load(Ordering::Relaxed) > 0 {
             return Err(CudaError::refused(
                 CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
                 "context",
@@ -140,12 +154,27 @@ impl Context {
         self.driver().relaxed(|_| self.enter(call))
     }
 
+    /// The gate of the calling thread's default stream.
+    pub(crate) fn thread_gate(&self) -> Arc<CaptureGate> {
+        let thread = std::thread::current().id();
+        let threads = &self.inner.captures.threads;
+        let mut threads = threads.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(gate) = threads.get(&thread) {
+            return gate.clone();
+        }
+        // Threads come and go: what nobody uses and no capture holds says nothing.
+        if threads.len() >= PRUNE_FROM && threads.len().is_power_of_two() {
+            threads.retain(|_, gate| Arc::strong_count(gate) > 1 || gate.is_capturing());
+        }
+        threads.entry(thread).or_default().clone()
+    }
+
     pub(crate) fn capture_began(&self) {
-        self.inner.captures.fetch_add(1, Ordering::Relaxed);
+        self.inner.captures.open.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn capture_ended(&self) {
-        self.inner.captures.fetch_sub(1, Ordering::Relaxed);
+        self.inner.captures.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

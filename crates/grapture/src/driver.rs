@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fmt;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use grapture_sys as sys;
@@ -12,6 +11,7 @@ use grapture_sys::{
     Functions, LoadError,
 };
 
+use crate::context::ContextCaptures;
 use crate::device::Device;
 use crate::error::{CudaError, CudaResult, check};
 use crate::reclaim::Reclaimer;
@@ -31,8 +31,8 @@ pub struct Driver {
 struct DriverInner {
     raw: sys::Driver,
     reclaimer: Reclaimer,
-    /// For each of the driver's contexts, how many captures are open on its streams.
-    captures: Mutex<HashMap<usize, Arc<AtomicUsize>>>,
+    /// What is known of the captures in each of the driver's contexts.
+    captures: Mutex<HashMap<usize, Arc<ContextCaptures>>>,
 }
 
 static DEFAULT: OnceLock<Driver> = OnceLock::new();
@@ -164,8 +164,8 @@ impl Driver {
         &self.inner.reclaimer
     }
 
-    /// The counter of the open captures on streams of a context.
-    pub(crate) fn captures_of(&self, context: CUcontext) -> Arc<AtomicUsize> {
+    /// What is known of the captures in a context.
+    pub(crate) fn captures_of(&self, context: CUcontext) -> Arc<ContextCaptures> {
         let mut captures = self.inner.captures.lock().unwrap_or_else(PoisonError::into_inner);
         captures.entry(context as usize).or_default().clone()
     }

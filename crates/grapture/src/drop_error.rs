@@ -1,20 +1,20 @@
 //! Failures of a release, which `Drop` cannot return: they go to `tracing` and to a hook.
 
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::error::{CudaError, CudaResult};
 
 /// What is called with the driver function that failed in a `Drop`, and its error.
 pub type DropErrorHook = Box<dyn Fn(&'static str, &CudaError) + Send + Sync>;
 
-static HOOK: RwLock<Option<DropErrorHook>> = RwLock::new(None);
+static HOOK: RwLock<Option<Arc<DropErrorHook>>> = RwLock::new(None);
 
 /// Sets what is called when the release of a handle fails in its `Drop`; `None` takes it away.
 /// Without a hook the failure is a `tracing` event of level error.
 ///
 /// The hook may run on any thread. It must not panic.
 pub fn set_drop_error_hook(hook: Option<DropErrorHook>) {
-    *HOOK.write().unwrap_or_else(PoisonError::into_inner) = hook;
+    *HOOK.write().unwrap_or_else(PoisonError::into_inner) = hook.map(Arc::new);
 }
 
 /// Reports the result of a release.
@@ -28,7 +28,9 @@ pub(crate) fn report(function: &'static str, result: CudaResult<()>) {
 #[cold]
 fn failed(function: &'static str, error: &CudaError) {
     tracing::error!(function, %error, "a handle could not be released");
-    if let Some(hook) = HOOK.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
+    // Called without the lock: it may drop a handle itself, or set another hook.
+    let hook = HOOK.read().unwrap_or_else(PoisonError::into_inner).clone();
+    if let Some(hook) = hook {
         hook(function, error);
     }
 }

@@ -1,21 +1,22 @@
 //! [`Event`]: a point in a stream that can be waited for and timed.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use grapture_sys::{
     CU_EVENT_BLOCKING_SYNC, CU_EVENT_DEFAULT, CU_EVENT_DISABLE_TIMING, CU_EVENT_RECORD_EXTERNAL,
     CU_EVENT_WAIT_DEFAULT, CU_EVENT_WAIT_EXTERNAL, CUDA_ERROR_CAPTURED_EVENT,
-    CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_VALUE,
+    CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_NOT_READY,
     CUDA_ERROR_STREAM_CAPTURE_ISOLATION, CUDA_ERROR_STREAM_CAPTURE_MERGE, CUevent, Functions,
 };
 
-use crate::capture::CaptureLog;
+use crate::capture::{CaptureLog, check_begin, has_ended};
 use crate::context::Context;
-use crate::error::{CudaError, CudaResult};
+use crate::drop_error::report;
+use crate::error::{CudaError, CudaResult, check};
 use crate::operation::{Operation, OperationKind};
-use crate::raw_event::RawEvent;
+use crate::retain::Owners;
 use crate::stream::Stream;
 
 /// A CUDA event. A clone is the same event.
@@ -29,18 +30,29 @@ pub struct Event {
 }
 
 pub(crate) struct EventInner {
-    event: RawEvent,
+    raw: CUevent,
+    context: Context,
     timing: bool,
     last_record: Mutex<LastRecord>,
 }
 
 /// Where the event was recorded last, as far as this library did it.
-#[derive(Clone)]
 enum LastRecord {
     Never,
     Eager,
-    Captured(Arc<CaptureLog>),
+    Captured {
+        log: Arc<CaptureLog>,
+        /// Whether a node of the capture records it too. The mark of the capture stands as long as
+        /// that is open, and then the node's counts (measured).
+        external: bool,
+    },
 }
+
+// SAFETY: a `CUevent` belongs to no thread, and it is only passed to driver calls, by value.
+unsafe impl Send for EventInner {}
+// SAFETY: the driver's calls on an event lock it themselves; the field of our own is behind a
+// mutex.
+unsafe impl Sync for EventInner {}
 
 /// How an event is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,19 +104,25 @@ impl Event {
         if options.blocking_sync {
             flags |= CU_EVENT_BLOCKING_SYNC.0;
         }
-        let event = RawEvent::with_flags(context, flags)?;
+        let mut raw = std::ptr::null_mut();
+        context.enter(|functions| {
+            // SAFETY: the out-pointer is a live local.
+            check(unsafe { (functions.cuEventCreate)(&mut raw, flags) })
+        })?;
+        let context = context.clone();
         let last_record = Mutex::new(LastRecord::Never);
-        Ok(Event { inner: Arc::new(EventInner { event, timing: options.timing, last_record }) })
+        let inner = EventInner { raw, context, timing: options.timing, last_record };
+        Ok(Event { inner: Arc::new(inner) })
     }
 
     /// The context.
     pub fn context(&self) -> &Context {
-        self.inner.event.context()
+        &self.inner.context
     }
 
     /// The raw handle. It stays valid as long as a clone of this one lives.
     pub fn as_raw(&self) -> CUevent {
-        self.inner.event.as_raw()
+        self.inner.raw
     }
 
     /// Records the event on the stream: it is reached when all work submitted so far is done.
@@ -115,16 +133,23 @@ impl Event {
     #[doc(alias = "cuEventRecord")]
     #[track_caller]
     pub fn record(&self, stream: &Stream) -> CudaResult<()> {
-        stream.require_context(self.inner.event.context(), "event")?;
+        stream.require_context(&self.inner.context, "event")?;
         // Held over the call: who waits for the event then knows whether it joins a capture.
         let mut last_record = self.lock();
-        stream.submit(
-            Operation::new(OperationKind::EventRecord),
-            |owners| owners.retain(&self.inner),
+        let operation = Operation::new(OperationKind::EventRecord);
+        let record = |functions: &Functions, raw| {
             // SAFETY: a live event and a live stream of one context.
-            |functions, raw| unsafe { (functions.cuEventRecord)(self.inner.event.as_raw(), raw) },
+            unsafe { (functions.cuEventRecord)(self.inner.raw, raw) }
+        };
+        *last_record = stream.route(
+            |log| {
+                let retain = |owners: &mut Owners| owners.retain(&self.inner);
+                let recorded = log.record(operation, retain, || stream.with(record))?;
+                let captured = LastRecord::Captured { log: log.clone(), external: false };
+                Some(recorded.map(|()| captured))
+            },
+            || stream.with(record).map(|()| LastRecord::Eager),
         )?;
-        *last_record = stream.capture_log().map_or(LastRecord::Eager, LastRecord::Captured);
         Ok(())
     }
 
@@ -138,21 +163,21 @@ impl Event {
     #[doc(alias = "cuEventRecordWithFlags")]
     #[track_caller]
     pub fn record_external(&self, stream: &Stream) -> CudaResult<()> {
-        stream.require_context(self.inner.event.context(), "event")?;
+        stream.require_context(&self.inner.context, "event")?;
         require_capture(stream)?;
+        let mut last_record = self.lock();
         stream.submit(
             Operation::new(OperationKind::EventRecordExternal),
             |owners| owners.retain(&self.inner),
             // SAFETY: a live event and a live stream of one context.
             |functions, raw| unsafe {
-                (functions.cuEventRecordWithFlags)(
-                    self.inner.event.as_raw(),
-                    raw,
-                    CU_EVENT_RECORD_EXTERNAL.0,
-                )
+                (functions.cuEventRecordWithFlags)(self.inner.raw, raw, CU_EVENT_RECORD_EXTERNAL.0)
             },
         )?;
-        *self.lock() = LastRecord::Eager;
+        match &mut *last_record {
+            LastRecord::Captured { external, .. } => *external = true,
+            other => *other = LastRecord::Eager,
+        }
         Ok(())
     }
 
@@ -165,27 +190,41 @@ impl Event {
     /// # Errors
     ///
     /// [`CudaError::Refused`] where the driver would invalidate a capture: the stream captures and
-    /// the event was recorded outside or in another capture, or in one that has ended.
+    /// the event was recorded outside or in another capture, or in one that has ended; or the
+    /// stream is the legacy one, and the event was recorded in a capture. Moreover if the stream is
+    /// one of another driver. As the driver answers.
     #[doc(alias = "cuStreamWaitEvent")]
     #[track_caller]
     pub fn wait(&self, stream: &Stream) -> CudaResult<()> {
+        self.require_driver(stream)?;
         let last_record = self.lock();
-        let capturing = stream.capture_log();
         let operation = Operation::new(OperationKind::EventWait);
         let wait = |functions: &Functions, raw| {
-            // SAFETY: a live event and a live stream; they may be of different contexts.
-            unsafe {
-                (functions.cuStreamWaitEvent)(
-                    raw,
-                    self.inner.event.as_raw(),
-                    CU_EVENT_WAIT_DEFAULT.0,
-                )
-            }
+            // SAFETY: a live event and a live stream of one driver (checked); they may be of
+            // different contexts.
+            unsafe { (functions.cuStreamWaitEvent)(raw, self.inner.raw, CU_EVENT_WAIT_DEFAULT.0) }
         };
-        match check_wait(&last_record, capturing.as_ref())? {
-            Some(log) => CaptureLog::join(log, stream, operation, || stream.with(wait)),
-            None => stream.submit(operation, |owners| owners.retain(&self.inner), wait),
+        let own = stream.capture_log();
+        if let Some(log) = check_wait(&last_record, own.as_ref())? {
+            check_begin(stream)?;
+            return CaptureLog::join(log, stream, operation, || stream.with(wait));
         }
+        // Another thread may have begun or ended a capture of the stream: checked again where it
+        // is known.
+        stream.route(
+            |log| {
+                let retain = |owners: &mut Owners| owners.retain(&self.inner);
+                match check_wait(&last_record, Some(log)) {
+                    Ok(_) => log.record(operation, retain, || stream.with(wait)),
+                    Err(error) => Some(Err(error)),
+                }
+            },
+            || match check_wait(&last_record, None)? {
+                None => stream.with(wait),
+                // To join, the stream would have to wait for this very call.
+                Some(_) => Err(CudaError::from(CUDA_ERROR_ILLEGAL_STATE)),
+            },
+        )
     }
 
     /// Adds a node to the capture of the stream that waits, at every launch of the graph, for the
@@ -193,21 +232,19 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// [`CudaError::Refused`] if the stream does not capture. [`CudaError::NotSupported`]: the
-    /// driver is older than 11.1.
+    /// [`CudaError::Refused`] if the stream does not capture, or is one of another driver.
+    /// [`CudaError::NotSupported`]: the driver is older than 11.1.
+    #[doc(alias = "cuStreamWaitEvent")]
     #[track_caller]
     pub fn wait_external(&self, stream: &Stream) -> CudaResult<()> {
+        self.require_driver(stream)?;
         require_capture(stream)?;
         stream.submit(
             Operation::new(OperationKind::EventWaitExternal),
             |owners| owners.retain(&self.inner),
-            // SAFETY: a live event and a live stream.
+            // SAFETY: a live event and a live stream of one driver (checked).
             |functions, raw| unsafe {
-                (functions.cuStreamWaitEvent)(
-                    raw,
-                    self.inner.event.as_raw(),
-                    CU_EVENT_WAIT_EXTERNAL.0,
-                )
+                (functions.cuStreamWaitEvent)(raw, self.inner.raw, CU_EVENT_WAIT_EXTERNAL.0)
             },
         )
     }
@@ -220,7 +257,13 @@ impl Event {
     #[doc(alias = "cuEventQuery")]
     pub fn is_complete(&self) -> CudaResult<bool> {
         self.refuse_captured()?;
-        self.inner.event.is_complete()
+        // SAFETY: a live event.
+        let asked = self.relaxed(|event| unsafe { (event.functions().cuEventQuery)(event.raw) });
+        match asked {
+            Ok(()) => Ok(true),
+            Err(error) if error.code() == CUDA_ERROR_NOT_READY.0 => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Blocks until the event's last record is reached.
@@ -231,7 +274,8 @@ impl Event {
     #[doc(alias = "cuEventSynchronize")]
     pub fn synchronize(&self) -> CudaResult<()> {
         self.refuse_captured()?;
-        self.inner.event.synchronize()
+        // SAFETY: a live event.
+        self.relaxed(|event| unsafe { (event.functions().cuEventSynchronize)(event.raw) })
     }
 
     /// The time on the device from the last record of `start` to that of this event, to about half
@@ -240,18 +284,30 @@ impl Event {
     /// # Errors
     ///
     /// [`CudaError::Refused`] if either was made without timing, was never recorded, or was
-    /// recorded in a capture; [`CudaError::NotReady`] if either is not reached yet.
+    /// recorded in a capture, or if they are of different contexts; [`CudaError::NotReady`] if either is not reached yet.
     #[doc(alias = "cuEventElapsedTime")]
     pub fn elapsed_since(&self, start: &Event) -> CudaResult<Duration> {
+        if !self.inner.context.same(&start.inner.context) {
+            return Err(CudaError::refused(
+                CUDA_ERROR_INVALID_HANDLE,
+                "start",
+                "it belongs to another context than the event: make both from the same `Context`",
+            ));
+        }
         for event in [start, self] {
             event.refuse_captured()?;
             event.require_timing()?;
         }
         let mut milliseconds = 0.0f32;
-        let (start, end) = (start.as_raw(), self.as_raw());
-        self.inner.event.relaxed(|functions| {
-            // SAFETY: two live events, and the out-pointer is a live local.
-            unsafe { (functions.cuEventElapsedTime)(&mut milliseconds, start, end) }
+        self.relaxed(|event| {
+            // SAFETY: two live events of one context, and the out-pointer is a live local.
+            unsafe {
+                (event.functions().cuEventElapsedTime)(
+                    &mut milliseconds,
+                    start.inner.raw,
+                    event.raw,
+                )
+            }
         })?;
         Ok(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3))
     }
@@ -270,7 +326,7 @@ impl Event {
     fn refuse_captured(&self) -> CudaResult<()> {
         match &*self.lock() {
             LastRecord::Never | LastRecord::Eager => Ok(()),
-            LastRecord::Captured(_) => Err(CudaError::refused(
+            LastRecord::Captured { .. } => Err(CudaError::refused(
                 CUDA_ERROR_CAPTURED_EVENT,
                 "event",
                 "it was last recorded in a capture, where it stands for no point in time: record \
@@ -279,8 +335,30 @@ impl Event {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, LastRecord> {
-        self.inner.last_record.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A query or a wait for an event breaks the captures of this thread, and global ones of
+    /// others, unless the thread's mode is relaxed (measured).
+    fn relaxed(&self, call: impl FnOnce(&EventInner) -> grapture_sys::CUresult) -> CudaResult<()> {
+        self.inner.context.driver().relaxed(|_| check(call(&self.inner)))
+    }
+
+    /// A handle of one driver means nothing to another.
+    fn require_driver(&self, stream: &Stream) -> CudaResult<()> {
+        if self.inner.context.driver().same(stream.driver()) {
+            return Ok(());
+        }
+        Err(CudaError::refused(
+            CUDA_ERROR_INVALID_HANDLE,
+            "event",
+            "it belongs to another driver than the stream: make both from one `Driver`",
+        ))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LastRecord> {
+        let mut last = self.inner.last_record.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(&*last, LastRecord::Captured { log, external: true } if !log.is_open()) {
+            *last = LastRecord::Eager;
+        }
+        last
     }
 }
 
@@ -306,13 +384,10 @@ fn check_wait<'a>(
         (LastRecord::Never | LastRecord::Eager, None) | (LastRecord::Never, Some(_)) => {
             return Ok(None);
         }
-        (LastRecord::Captured(log), None) if log.is_open() => return Ok(Some(log)),
-        (LastRecord::Captured(log), Some(own)) if Arc::ptr_eq(log, own) => return Ok(None),
-        (LastRecord::Captured(log), _) if !log.is_open() => (
-            CUDA_ERROR_INVALID_VALUE,
-            "it was last recorded in a capture that has ended: record it again before the wait",
-        ),
-        (LastRecord::Captured(_), _) => (
+        (LastRecord::Captured { log, .. }, None) if log.is_open() => return Ok(Some(log)),
+        (LastRecord::Captured { log, .. }, Some(own)) if Arc::ptr_eq(log, own) => return Ok(None),
+        (LastRecord::Captured { log, .. }, _) if !log.is_open() => return Err(has_ended()),
+        (LastRecord::Captured { .. }, _) => (
             CUDA_ERROR_STREAM_CAPTURE_MERGE,
             "it was recorded in another capture than the stream's, and captures cannot be merged: \
              end one and add its graph to the other as a child",
@@ -326,10 +401,25 @@ fn check_wait<'a>(
     Err(CudaError::refused(code, "event", problem))
 }
 
+impl EventInner {
+    fn functions(&self) -> &grapture_sys::Functions {
+        self.context.functions()
+    }
+}
+
+impl Drop for EventInner {
+    fn drop(&mut self) {
+        // SAFETY: made here, and this is the last handle. NVIDIA: an event that is recorded and
+        // not reached yet is released when it is.
+        let code = unsafe { (self.functions().cuEventDestroy_v2)(self.raw) };
+        report("cuEventDestroy", check(code));
+    }
+}
+
 impl fmt::Debug for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Event")
-            .field("raw", &self.inner.event.as_raw())
+            .field("raw", &self.inner.raw)
             .field("timing", &self.inner.timing)
             .finish_non_exhaustive()
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use grapture_sys::{CUDA_SUCCESS, CUstream, Functions};
 
+use crate::context::Context;
 use crate::error::CudaResult;
 use crate::operation::{Operation, OperationKind};
 use crate::reclaim::ReclaimHandle;
@@ -16,6 +17,9 @@ type HostFunction = dyn Fn() + Send + Sync;
 /// What the driver is given: the function, and where to let go of it.
 struct Call {
     function: Box<HostFunction>,
+    /// The call can be all that is left of the program's use of the driver: neither the context
+    /// nor the driver's library goes before it is done (O1).
+    _context: Context,
     reclaimer: ReclaimHandle,
 }
 
@@ -25,7 +29,9 @@ impl Stream {
     ///
     /// In a capture it becomes a node: it is called at every launch, and two executable graphs of
     /// one graph may call it at the same time, therefore `Fn` and `Sync` (O7). It must not call
-    /// CUDA, or wait for anything that a stream does. If it panics, the panic is caught and
+    /// CUDA, or wait for anything that a stream does: the driver refuses such calls, or never comes
+    /// back from them. A handle that it drops may thus be leaked, which is
+    /// [reported](crate::set_drop_error_hook). If it panics, the panic is caught and
     /// reported, and the stream goes on. It is not called after the context was lost.
     ///
     /// # Errors
@@ -40,7 +46,8 @@ impl Stream {
     {
         let operation = Operation::new(OperationKind::HostFunction);
         let reclaimer = self.driver().reclaimer().handle();
-        let call = Arc::new(Call { function: Box::new(function), reclaimer });
+        let _context = self.context().clone();
+        let call = Arc::new(Call { function: Box::new(function), _context, reclaimer });
         // In a capture the graph owns the call, and each launch borrows it. Else one run takes a
         // share in it.
         let borrowed = Arc::as_ptr(&call).cast_mut().cast::<c_void>();
@@ -97,7 +104,9 @@ unsafe extern "C" fn run_owned(data: *mut c_void) {
 }
 
 fn run(call: &Call) {
-    if catch_unwind(AssertUnwindSafe(|| (call.function)())).is_err() {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (call.function)())) {
         tracing::error!("a host function panicked; the stream goes on");
+        // It may hold a handle, or panic again when it is dropped: not here.
+        call.reclaimer.release(Box::new(payload));
     }
 }

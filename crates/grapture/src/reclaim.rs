@@ -5,6 +5,7 @@
 //! from a thread of the driver's, where CUDA calls are forbidden. The thread's capture mode is
 //! relaxed for good, so a release breaks no capture (O9).
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -68,9 +69,10 @@ impl Reclaimer {
         ReclaimHandle { sender: sender.clone() }
     }
 
-    /// Waits until everything sent so far that is due is dropped.
+    /// Waits until everything sent so far that is due is dropped. On the reclaimer's own thread,
+    /// which drops something now, it cannot wait for itself.
     pub(crate) fn drain(&self) {
-        if self.sender.get().is_none() {
+        if self.sender.get().is_none() || RECLAIMS.get() {
             return;
         }
         let (done, wait) = mpsc::channel();
@@ -100,7 +102,13 @@ impl ReclaimHandle {
     }
 }
 
+thread_local! {
+    /// Whether this is a reclaimer's thread.
+    static RECLAIMS: Cell<bool> = const { Cell::new(false) };
+}
+
 fn run(driver: &sys::Driver, receiver: &Receiver<Message>) {
+    RECLAIMS.set(true);
     let mut mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     // SAFETY: the pointer is a live local; a driver before 10.1 answers an error and has no modes.
     let _ = unsafe { (driver.functions().cuThreadExchangeStreamCaptureMode)(&mut mode) };
@@ -112,7 +120,7 @@ fn run(driver: &sys::Driver, receiver: &Receiver<Message>) {
             receiver.recv_timeout(RETRY)
         };
         match message {
-            Ok(Message::Release(bundle)) => drop_caught(bundle),
+            Ok(Message::Release(bundle)) => drop_contained(bundle),
             Ok(Message::Defer(deferred)) => waiting.push(deferred),
             Ok(Message::Drained(done)) => {
                 release_due(&mut waiting);
@@ -130,13 +138,16 @@ fn run(driver: &sys::Driver, receiver: &Receiver<Message>) {
 
 fn release_due(waiting: &mut Vec<Box<dyn Deferred>>) {
     for due in waiting.extract_if(.., |deferred| deferred.is_due()) {
-        drop_caught(due);
+        drop_contained(due);
     }
 }
 
-/// What is released can be a user's value, and its `Drop` can panic.
-fn drop_caught<T>(value: T) {
-    if catch_unwind(AssertUnwindSafe(|| drop(value))).is_err() {
+/// Drops what a graph or a capture owned, or would have. It can be a value of the user's whose
+/// `Drop` panics: that is reported, and goes no further.
+pub(crate) fn drop_contained<T>(value: T) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        // The payload may panic in its own drop.
+        std::mem::forget(payload);
         tracing::error!("a value that a graph owned panicked while it was dropped");
     }
 }

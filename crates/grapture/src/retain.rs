@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use crate::driver::Driver;
 use crate::drop_error::report;
-use crate::error::CudaError;
+use crate::error::{CudaError, CudaResult};
 
 use crate::kernel::KernelInner;
+use crate::memory::BufferInner;
 use crate::pinned::PinnedInner;
 use crate::raw_event::RawEvent;
 use crate::reclaim::Deferred;
-use crate::stream::{Stream, outside_capture};
+use crate::stream::Stream;
 
 /// A share in something that a graph's nodes use.
 pub(crate) type Owner = Arc<dyn Any + Send + Sync>;
@@ -62,6 +63,17 @@ impl Owners {
             return;
         }
         self.pinned.push(PinnedUse { memory: memory.clone(), written });
+    }
+}
+
+impl Owners {
+    /// Blocks until the memory among the owners is there: a graph may be launched on any stream,
+    /// and what was in the order of another one when it was recorded is not in that stream's.
+    pub(crate) fn wait_until_ready(&self) -> CudaResult<()> {
+        self.list
+            .iter()
+            .filter_map(|owner| owner.downcast_ref::<BufferInner>())
+            .try_for_each(BufferInner::wait_until_ready)
     }
 }
 
@@ -116,6 +128,8 @@ pub(crate) enum LastLaunch {
     On(Stream),
     /// An event is recorded after it.
     Marked(RawEvent),
+    /// On a stream that nothing more can be known of.
+    Unknown,
 }
 
 impl LastLaunch {
@@ -135,22 +149,22 @@ impl LastLaunch {
             return;
         }
         // A default stream is another one on another thread, so the event is recorded here and
-        // now. Without one, the launch is waited for.
-        match RawEvent::new(stream.context()).and_then(|event| event.record(stream).map(|()| event))
-        {
-            Ok(event) => *self = LastLaunch::Marked(event),
+        // now.
+        let marked =
+            RawEvent::new(stream.context()).and_then(|event| event.record(stream).map(|()| event));
+        *self = match marked {
+            Ok(event) => LastLaunch::Marked(event),
             Err(error) => {
                 report("cuEventRecord", Err(error));
-                report("cuStreamSynchronize", stream.synchronize());
-                *self = LastLaunch::Never;
+                LastLaunch::Unknown
             }
-        }
+        };
     }
 
     /// Whether the launch is done. Does not block. It is not known while the stream captures.
-    fn is_done(&mut self) -> Result<bool, CudaError> {
+    fn is_done(&mut self) -> CudaResult<bool> {
         if let LastLaunch::On(stream) = self {
-            let marked = outside_capture(stream, || {
+            let marked = stream.outside_capture(|| {
                 let event = RawEvent::new(stream.context())?;
                 event.record(stream)?;
                 Ok(event)
@@ -160,7 +174,8 @@ impl LastLaunch {
         }
         match self {
             LastLaunch::Marked(event) => event.is_complete(),
-            _ => Ok(true),
+            LastLaunch::Unknown => Err(CudaError::UnknownError),
+            LastLaunch::Never | LastLaunch::On(_) => Ok(true),
         }
     }
 }

@@ -1,16 +1,14 @@
 //! [`Stream`]: an ordered queue of work on a device. The model of every handle here.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use grapture_sys::{
-    CU_STREAM_DEFAULT, CU_STREAM_NON_BLOCKING, CUDA_ERROR_ILLEGAL_STATE,
-    CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_NOT_READY, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
-    CUresult, CUstream, Functions,
+    CU_STREAM_DEFAULT, CU_STREAM_NON_BLOCKING, CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_NOT_READY,
+    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUresult, CUstream, Functions,
 };
 
-use crate::capture::CaptureLog;
+use crate::capture::{CaptureGate, CaptureLog};
 use crate::context::Context;
 use crate::driver::Driver;
 use crate::drop_error::report;
@@ -36,9 +34,8 @@ pub(crate) struct StreamInner {
     raw: CUstream,
     context: Context,
     origin: StreamOrigin,
-    /// Whether `capture` is set: read without the lock by every submission.
-    capturing: AtomicBool,
-    capture: Mutex<Option<Arc<CaptureLog>>>,
+    /// None for the default stream of each thread: every thread has its own, whatever the handle.
+    gate: Option<Arc<CaptureGate>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +53,7 @@ enum StreamOrigin {
 // driver calls, by value.
 unsafe impl Send for StreamInner {}
 // SAFETY: the driver's calls on a stream lock it themselves ("all host threads may submit"); the
-// fields of our own are atomic or behind a mutex.
+// gate is `Sync`.
 unsafe impl Sync for StreamInner {}
 
 /// How a stream is made.
@@ -122,7 +119,8 @@ impl Stream {
         Stream::of(LEGACY, context, StreamOrigin::Default)
     }
 
-    /// The default stream of whichever thread makes the call.
+    /// The default stream of whichever thread makes the call: a handle that is sent to another
+    /// thread stands for that thread's stream there, and all handles of a thread for the same.
     #[doc(alias = "CU_STREAM_PER_THREAD")]
     pub fn per_thread(context: &Context) -> Stream {
         Stream::of(PER_THREAD, context, StreamOrigin::Default)
@@ -147,19 +145,15 @@ impl Stream {
     /// by other hands, nothing is submitted through this handle: what such a capture records is
     /// not kept alive.
     pub unsafe fn borrow_raw(context: &Context, raw: CUstream) -> Stream {
-        Stream::of(raw, context, StreamOrigin::Borrowed)
+        // The handles that stand for a default stream need the context made current.
+        let default = raw.is_null() || raw == LEGACY || raw == PER_THREAD;
+        let origin = if default { StreamOrigin::Default } else { StreamOrigin::Borrowed };
+        Stream::of(raw, context, origin)
     }
 
     fn of(raw: CUstream, context: &Context, origin: StreamOrigin) -> Stream {
-        Stream {
-            inner: Arc::new(StreamInner {
-                raw,
-                context: context.clone(),
-                origin,
-                capturing: AtomicBool::new(false),
-                capture: Mutex::new(None),
-            }),
-        }
+        let gate = (raw != PER_THREAD).then(Arc::default);
+        Stream { inner: Arc::new(StreamInner { raw, context: context.clone(), origin, gate }) }
     }
 
     /// The context.
@@ -181,7 +175,7 @@ impl Stream {
     /// [`capture_info`](Stream::capture_info) does.
     #[inline]
     pub fn is_capturing(&self) -> bool {
-        self.inner.capturing.load(Ordering::Acquire)
+        self.with_gate(|gate| gate.is_capturing())
     }
 
     /// The priority: 0 is the least, and lower numbers come first.
@@ -276,58 +270,39 @@ impl Stream {
         captured: impl FnOnce(&Functions, CUstream) -> CUresult,
         eager: impl FnOnce(&Functions, CUstream) -> CUresult,
     ) -> CudaResult<()> {
-        if self.is_capturing() {
-            let capture = self.lock_capture();
-            if let Some(log) = capture.as_ref() {
-                let recorded = log.record(operation, retain, || self.with(captured));
-                if let Some(result) = recorded {
-                    return result;
-                }
-            }
-        }
-        self.with(eager)
+        self.route(|log| log.record(operation, retain, || self.with(captured)), || self.with(eager))
     }
 
-    pub(crate) fn lock_capture(&self) -> MutexGuard<'_, Option<Arc<CaptureLog>>> {
-        self.inner.capture.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Makes one of two calls, by whether a capture records the stream, which stays so meanwhile:
+    /// see [`CaptureGate::route`].
+    #[inline]
+    pub(crate) fn route<R>(
+        &self,
+        captured: impl FnOnce(&Arc<CaptureLog>) -> Option<R>,
+        eager: impl FnOnce() -> R,
+    ) -> R {
+        self.with_gate(|gate| gate.route(captured, eager))
+    }
+
+    /// Runs `call` unless a capture records the stream, and keeps captures off it meanwhile.
+    pub(crate) fn outside_capture<R>(
+        &self,
+        call: impl FnOnce() -> CudaResult<R>,
+    ) -> CudaResult<Option<R>> {
+        self.route(|log| log.is_open().then_some(Ok(None)), || call().map(Some))
     }
 
     /// The capture that records the stream.
     pub(crate) fn capture_log(&self) -> Option<Arc<CaptureLog>> {
-        if self.is_capturing() { self.lock_capture().clone() } else { None }
+        self.with_gate(|gate| gate.log())
     }
 
-    /// Makes the stream part of a capture if `enter` succeeds, which is the driver call that does
-    /// the same in the driver. Whoever submits to the stream meanwhile waits until it is known, so
-    /// nothing is recorded that is not logged.
-    pub(crate) fn enter_capture<R>(
-        &self,
-        log: &Arc<CaptureLog>,
-        enter: impl FnOnce() -> CudaResult<R>,
-    ) -> CudaResult<R> {
-        let mut capture = self.lock_capture();
-        if capture.is_some() {
-            return Err(CudaError::refused(
-                CUDA_ERROR_ILLEGAL_STATE,
-                "stream",
-                "it is capturing already: end that capture first, or capture another stream",
-            ));
-        }
-        self.inner.capturing.store(true, Ordering::Release);
-        let entered = enter();
-        match entered {
-            Ok(_) => *capture = Some(log.clone()),
-            Err(_) => self.inner.capturing.store(false, Ordering::Release),
-        }
-        entered
-    }
-
-    /// Takes the stream out of the capture that `log` belongs to.
-    pub(crate) fn leave_capture(&self, log: &CaptureLog) {
-        let mut capture = self.lock_capture();
-        if capture.as_ref().is_some_and(|own| std::ptr::eq(Arc::as_ptr(own), log)) {
-            *capture = None;
-            self.inner.capturing.store(false, Ordering::Release);
+    /// What keeps apart the stream's captures and what runs on it.
+    #[inline]
+    pub(crate) fn with_gate<R>(&self, with: impl FnOnce(&Arc<CaptureGate>) -> R) -> R {
+        match &self.inner.gate {
+            Some(gate) => with(gate),
+            None => with(&self.inner.context.thread_gate()),
         }
     }
 
@@ -340,20 +315,22 @@ impl Stream {
         self.inner.origin == StreamOrigin::Default
     }
 
+    /// Whether the handle stands for another stream on each thread.
+    pub(crate) fn is_per_thread(&self) -> bool {
+        self.inner.raw == PER_THREAD
+    }
+
+    /// Whether both handles stand for the same stream, on the same thread.
+    pub(crate) fn is_same(&self, other: &Stream) -> bool {
+        self == other
+            || self.inner.raw == other.inner.raw && self.inner.context.same(&other.inner.context)
+    }
+
     /// Refuses a handle of another context: `what` names it.
     #[inline]
     pub(crate) fn require_context(&self, other: &Context, what: &'static str) -> CudaResult<()> {
         if self.inner.context.same(other) { Ok(()) } else { Err(other_context(what)) }
     }
-}
-
-/// Runs `call` unless a capture records the stream, and keeps captures off it meanwhile.
-pub(crate) fn outside_capture<R>(
-    stream: &Stream,
-    call: impl FnOnce() -> CudaResult<R>,
-) -> CudaResult<Option<R>> {
-    let capture = stream.lock_capture();
-    if capture.is_some() { Ok(None) } else { call().map(Some) }
 }
 
 #[cold]
@@ -369,8 +346,8 @@ impl Drop for StreamInner {
     fn drop(&mut self) {
         if self.origin == StreamOrigin::Owned {
             // SAFETY: made here or taken over, and this is the last handle. NVIDIA: the call
-            // returns at once, and pending work completes. No capture uses it: a capture keeps
-            // its streams.
+            // returns at once, and pending work completes. No capture records it: an open
+            // capture holds its streams, also one that was forgotten.
             let code = unsafe { (self.context.functions().cuStreamDestroy_v2)(self.raw) };
             report("cuStreamDestroy", check(code));
         }

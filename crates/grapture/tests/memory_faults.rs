@@ -172,7 +172,7 @@ fn sim_a_failed_release_is_reported() {
         hook.lock().unwrap().push((function, error.clone()));
     })));
     let unknown = CudaError::from(CUDA_ERROR_UNKNOWN);
-    let mut expect = |function: Function, name, release: &mut dyn FnMut()| {
+    let expect = |function: Function, name, release: &mut dyn FnMut()| {
         fixture.sim.fail(function, 1, CUDA_ERROR_UNKNOWN);
         release();
         fixture.sim.clear_failures();

@@ -74,10 +74,14 @@ impl Stream {
     /// the driver is older than 10.1.
     #[doc(alias = "cuStreamGetCaptureInfo")]
     pub fn capture_info(&self) -> CudaResult<CaptureInfo> {
-        match self.capture_log() {
-            Some(log) => log.paused(|| self.read_capture_info(Some(log.key()))),
-            None => self.read_capture_info(None),
-        }
+        self.with_gate(|gate| {
+            // With both locks held neither does another capture begin on the stream, nor is
+            // anything submitted to this one.
+            gate.look(|log| match log {
+                Some(log) => log.paused(|| self.read_capture_info(Some(log.key()))),
+                None => self.read_capture_info(None),
+            })
+        })
     }
 
     /// With a key: the capture is this library's, and nothing is submitted to it meanwhile.
@@ -158,7 +162,8 @@ impl RawInfo {
                 &[]
             } else {
                 // SAFETY: NVIDIA: the array has `count` entries and stays valid until the next
-                // call on the stream. With a key, the log's lock keeps such calls out.
+                // call on the stream. With a key, the locks of the stream and of
+                // its log keep such calls out.
                 unsafe { std::slice::from_raw_parts(self.dependencies, self.count) }
             };
             nodes.iter().map(|node| NodeId::of(key, *node)).collect()

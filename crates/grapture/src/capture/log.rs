@@ -2,8 +2,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use grapture_sys::CUDA_ERROR_INVALID_VALUE;
+
+use crate::capture::CaptureGate;
 use crate::capture::error::{FailedOperation, Fork, LoggedOperation};
-use crate::error::CudaResult;
+use crate::error::{CudaError, CudaResult};
 use crate::graph::GraphKey;
 use crate::operation::Operation;
 use crate::retain::Owners;
@@ -23,10 +26,18 @@ struct LogState {
     open: bool,
     owners: Owners,
     operations: Vec<Operation>,
-    /// The streams that joined, each with the operation by which it did; the one that began the
-    /// capture is not among them.
-    forks: Vec<(Stream, Operation)>,
+    /// The streams of the capture. They live as long as it is open.
+    members: Vec<Member>,
     failure: Option<FailedOperation>,
+}
+
+/// A stream that is part of a capture.
+struct Member {
+    stream: Stream,
+    /// That of the stream on the thread that had it join: a default stream has one for each.
+    gate: Arc<CaptureGate>,
+    /// The operation by which it joined; none for the stream that began the capture.
+    joined: Option<Operation>,
 }
 
 /// What is left of a log when its capture has ended.
@@ -51,12 +62,21 @@ impl CaptureLog {
         self.lock().open
     }
 
-    /// Begins the driver's capture by `begin`.
-    pub(crate) fn open<R>(&self, begin: impl FnOnce() -> CudaResult<R>) -> CudaResult<R> {
-        let mut state = self.lock();
-        let begun = begin();
-        state.open = begun.is_ok();
-        begun
+    /// Begins the driver's capture of `stream` by `begin`.
+    pub(crate) fn open<R>(
+        log: &Arc<CaptureLog>,
+        stream: &Stream,
+        begin: impl FnOnce() -> CudaResult<R>,
+    ) -> CudaResult<R> {
+        stream.with_gate(|gate| {
+            gate.enter(log, || {
+                let mut state = log.lock();
+                let begun = begin()?;
+                state.open = true;
+                state.admit(stream, gate, None);
+                Ok(begun)
+            })
+        })
     }
 
     /// Makes the driver call of an operation and logs it; None, and no call, if the capture is not
@@ -103,32 +123,39 @@ impl CaptureLog {
         operation: Operation,
         wait: impl FnOnce() -> CudaResult<()>,
     ) -> CudaResult<()> {
-        stream.enter_capture(log, || {
-            let mut state = log.lock();
-            wait()?;
-            state.operations.push(operation);
-            state.forks.push((stream.clone(), operation));
-            Ok(())
+        stream.with_gate(|gate| {
+            gate.enter(log, || {
+                let mut state = log.lock();
+                if !state.open {
+                    return Err(has_ended());
+                }
+                wait()?;
+                state.operations.push(operation);
+                state.admit(stream, gate, Some(operation));
+                Ok(())
+            })
         })
     }
 
     /// Ends the driver's capture by `end`, and takes the streams out of it.
-    pub(crate) fn close<R>(&self, origin: &Stream, end: impl FnOnce() -> R) -> (R, Recorded) {
+    pub(crate) fn close<R>(&self, end: impl FnOnce() -> R) -> (R, Recorded) {
         let (ended, state) = {
             let mut state = self.lock();
             let ended = end();
             (ended, std::mem::take(&mut *state))
         };
-        origin.leave_capture(self);
-        for (stream, _) in &state.forks {
-            stream.leave_capture(self);
+        for member in &state.members {
+            member.gate.leave(self);
         }
         let last = state
             .operations
             .last()
             .map(|operation| LoggedOperation::new(state.operations.len() - 1, operation));
-        let forks =
-            state.forks.iter().map(|(stream, operation)| Fork::new(stream, operation)).collect();
+        let forks = state
+            .members
+            .iter()
+            .filter_map(|member| Some(Fork::new(&member.stream, member.joined.as_ref()?)))
+            .collect();
         (ended, Recorded { owners: state.owners, last, forks, failure: state.failure })
     }
 
@@ -138,6 +165,10 @@ impl CaptureLog {
 }
 
 impl LogState {
+    fn admit(&mut self, stream: &Stream, gate: &Arc<CaptureGate>, joined: Option<Operation>) {
+        self.members.push(Member { stream: stream.clone(), gate: gate.clone(), joined });
+    }
+
     #[cold]
     fn failed(&mut self, operation: Operation, code: u32) {
         if self.failure.is_none() {
@@ -145,4 +176,14 @@ impl LogState {
             self.failure = Some(FailedOperation { operation, code });
         }
     }
+}
+
+/// Refuses an event of a capture that is over.
+#[cold]
+pub(crate) fn has_ended() -> CudaError {
+    CudaError::refused(
+        CUDA_ERROR_INVALID_VALUE,
+        "event",
+        "it was last recorded in a capture that has ended: record it again before the wait",
+    )
 }

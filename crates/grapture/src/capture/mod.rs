@@ -1,6 +1,7 @@
 //! [`StreamGraphCapture`]: the capture of a stream by the driver.
 
 mod error;
+mod gate;
 mod info;
 mod log;
 mod mode;
@@ -12,17 +13,19 @@ use std::sync::Arc;
 
 use grapture_sys::{
     CU_STREAM_CAPTURE_STATUS_ACTIVE, CU_STREAM_CAPTURE_STATUS_NONE, CUDA_ERROR_ILLEGAL_STATE,
-    CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUstreamCaptureMode,
+    CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUgraph, CUstreamCaptureMode,
     CUstreamCaptureStatus, Function,
 };
 
 use crate::error::{CudaError, CudaResult, check};
 use crate::graph::{Graph, GraphExec};
+use crate::reclaim::drop_contained;
 use crate::stream::Stream;
 
 pub use error::{CaptureError, FailedOperation, Fork, LoggedOperation};
+pub(crate) use gate::CaptureGate;
 pub use info::{CaptureInfo, CaptureStatus};
-pub(crate) use log::CaptureLog;
+pub(crate) use log::{CaptureLog, has_ended};
 pub use mode::{CaptureMode, ThreadCaptureMode};
 
 /// An open capture of a stream: what is submitted to the stream is recorded instead of run, and
@@ -76,20 +79,11 @@ impl<'s> StreamGraphCapture<'s> {
         })?;
         check_begin(stream)?;
         let log = CaptureLog::new();
-        let id = stream.enter_capture(&log, || {
-            log.open(|| {
-                begin_raw(stream, known)?;
-                match stream.capture_id() {
-                    Ok((_, id)) => Ok(Some(id)),
-                    Err(CudaError::NotSupported) => Ok(None),
-                    Err(error) => {
-                        abandon(stream);
-                        Err(error)
-                    }
-                }
-            })
+        let id = CaptureLog::open(&log, stream, || {
+            // Counted before it begins: nobody waits for the context from here on.
+            stream.context().capture_began();
+            begin_numbered(stream, known).inspect_err(|_| stream.context().capture_ended())
         })?;
-        stream.context().capture_began();
         Ok(StreamGraphCapture { stream, log, id, ended: false, _not_send: PhantomData })
     }
 
@@ -130,7 +124,7 @@ impl<'s> StreamGraphCapture<'s> {
     }
 
     /// Keeps `value` alive as long as the graph, or anything made from it, can run. It is dropped
-    /// on a thread of the library.
+    /// on a thread of the library; on this one if the capture gives no graph.
     pub fn retain<T: Send + 'static>(&self, value: T) {
         // A value that is only dropped needs no `Sync`: nobody reads it through the owner.
         self.log.retain(|owners| owners.retain_value(std::sync::Mutex::new(value)));
@@ -157,25 +151,15 @@ impl<'s> StreamGraphCapture<'s> {
         self.ended = true;
         let mut raw = ptr::null_mut();
         let (ended, recorded) = self.close(|| {
-            if !self.is_ours()? {
-                // Other hands ended it: the stream's capture, if it has one, is not ours to end.
-                return Err(CudaError::from(CUDA_ERROR_ILLEGAL_STATE));
-            }
-            self.stream.with(|functions, stream| {
-                // SAFETY: a live stream that this capture began, and a live out-pointer.
-                unsafe { (functions.cuStreamEndCapture)(stream, &mut raw) }
-            })
+            // It is over after that, unless a call failed before the driver saw the capture.
+            self.end_raw(&mut raw).inspect_err(|_| self.abandon())
         });
-        if ended.is_err() {
-            // It is over, unless the call failed before the driver saw the capture.
-            self.abandon();
-        }
         match ended {
             Ok(()) if !raw.is_null() => {
                 // SAFETY: the driver gave the graph to this call alone.
-                Ok(unsafe {
+                unsafe {
                     Graph::captured(self.stream.context(), raw, self.log.key(), recorded.owners)
-                })
+                }
             }
             Ok(()) => {
                 Err(self.failed(grapture_sys::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED.0, recorded))
@@ -184,7 +168,19 @@ impl<'s> StreamGraphCapture<'s> {
         }
     }
 
+    fn end_raw(&self, raw: &mut CUgraph) -> CudaResult<()> {
+        if !self.is_ours()? {
+            // Other hands ended it: the stream's capture, if it has one, is not ours to end.
+            return Err(CudaError::from(CUDA_ERROR_ILLEGAL_STATE));
+        }
+        self.stream.with(|functions, stream| {
+            // SAFETY: a live stream that this capture began, and a live out-pointer.
+            unsafe { (functions.cuStreamEndCapture)(stream, raw) }
+        })
+    }
+
     fn failed(&self, code: u32, recorded: log::Recorded) -> CudaError {
+        drop_contained(Box::new(recorded.owners));
         let error = CaptureError {
             code,
             first_failure: recorded.failure,
@@ -216,7 +212,7 @@ impl<'s> StreamGraphCapture<'s> {
     }
 
     fn close<R>(&self, end: impl FnOnce() -> R) -> (R, log::Recorded) {
-        let closed = self.log.close(self.stream, end);
+        let closed = self.log.close(end);
         self.stream.context().capture_ended();
         closed
     }
@@ -228,7 +224,7 @@ impl Drop for StreamGraphCapture<'_> {
             return;
         }
         let ((), recorded) = self.close(|| self.abandon());
-        drop(recorded);
+        drop_contained(Box::new(recorded.owners));
     }
 }
 
@@ -259,8 +255,8 @@ impl Stream {
     }
 }
 
-/// What the driver would refuse, said by name.
-fn check_begin(stream: &Stream) -> CudaResult<()> {
+/// What the driver would refuse, said by name: also for a stream that joins.
+pub(crate) fn check_begin(stream: &Stream) -> CudaResult<()> {
     if stream.is_legacy() {
         return Err(CudaError::refused(
             CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
@@ -269,6 +265,19 @@ fn check_begin(stream: &Stream) -> CudaResult<()> {
         ));
     }
     Ok(())
+}
+
+/// Begins the driver's capture, and gives its number if the driver has numbers.
+fn begin_numbered(stream: &Stream, mode: CaptureMode) -> CudaResult<Option<u64>> {
+    begin_raw(stream, mode)?;
+    match stream.capture_id() {
+        Ok((_, id)) => Ok(Some(id)),
+        Err(CudaError::NotSupported) => Ok(None),
+        Err(error) => {
+            abandon(stream);
+            Err(error)
+        }
+    }
 }
 
 fn begin_raw(stream: &Stream, mode: CaptureMode) -> CudaResult<()> {

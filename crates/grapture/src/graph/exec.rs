@@ -117,11 +117,19 @@ impl GraphExec {
             [] => None,
             pinned => Some(PinnedInner::use_all(pinned, stream)?),
         };
-        // SAFETY: a live executable graph that no other thread uses now (not `Sync`), and a live
-        // stream. What the nodes touch is kept until the launch is done (O2).
-        stream.with(|functions, raw| unsafe { (functions.cuGraphLaunch)(self.raw, raw) })?;
-        self.last_launch.borrow_mut().note(stream);
-        Ok(())
+        self.submit(stream, || {
+            // SAFETY: a live executable graph that no other thread uses now (not `Sync`), and a
+            // live stream. What the nodes touch is kept until the launch is done (O2).
+            stream.with(|functions, raw| unsafe { (functions.cuGraphLaunch)(self.raw, raw) })?;
+            self.last_launch.borrow_mut().note(stream);
+            Ok(())
+        })
+    }
+
+    /// Makes a call with the executable graph on the stream, unless that captures.
+    #[inline]
+    fn submit(&self, stream: &Stream, call: impl FnOnce() -> CudaResult<()>) -> CudaResult<()> {
+        stream.route(|log| log.is_open().then(|| Err(launch_into_capture())), call)
     }
 
     /// Uploads the executable graph on a stream without running it, so that the first launch is as
@@ -134,8 +142,10 @@ impl GraphExec {
     #[doc(alias = "cuGraphUpload")]
     pub fn upload(&self, stream: &Stream) -> CudaResult<()> {
         check_launch_stream(&self.context, stream)?;
-        // SAFETY: a live executable graph that no other thread uses now, and a live stream.
-        stream.with(|functions, raw| unsafe { (functions.cuGraphUpload)(self.raw, raw) })
+        self.submit(stream, || {
+            // SAFETY: a live executable graph that no other thread uses now, and a live stream.
+            stream.with(|functions, raw| unsafe { (functions.cuGraphUpload)(self.raw, raw) })
+        })
     }
 }
 
@@ -152,7 +162,7 @@ pub(super) fn check_launch_stream(context: &Context, stream: &Stream) -> CudaRes
 }
 
 #[cold]
-fn launch_into_capture() -> CudaError {
+pub(super) fn launch_into_capture() -> CudaError {
     CudaError::refused(
         CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
         "stream",

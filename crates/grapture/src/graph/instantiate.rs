@@ -84,8 +84,10 @@ impl Graph {
 
     fn instantiate_raw(&self, options: &InstantiateOptions) -> CudaResult<CUgraphExec> {
         let driver = self.context.driver();
-        if options.upload.is_some() {
-            return self.with_params(options);
+        if let Some(stream) = &options.upload {
+            return stream
+                .outside_capture(|| self.with_params(options))?
+                .ok_or_else(crate::graph::exec::launch_into_capture);
         }
         let mut raw = ptr::null_mut();
         let flags = options.flags.bits();

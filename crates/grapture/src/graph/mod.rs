@@ -56,9 +56,11 @@ impl Graph {
         raw: CUgraph,
         key: GraphKey,
         owners: Owners,
-    ) -> Graph {
+    ) -> CudaResult<Graph> {
+        let ready = owners.wait_until_ready();
         let share = Some(Share::new(owners));
-        Graph { raw, key, context: context.clone(), share, _not_sync: PhantomData }
+        let graph = Graph { raw, key, context: context.clone(), share, _not_sync: PhantomData };
+        ready.map(|()| graph)
     }
 
     /// A share in what the nodes use.

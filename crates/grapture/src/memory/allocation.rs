@@ -95,6 +95,14 @@ impl BufferInner {
             Origin::Nothing | Origin::Plain | Origin::Borrowed => Ok(()),
         }
     }
+
+    /// Blocks until the memory is there for every stream.
+    pub(crate) fn wait_until_ready(&self) -> CudaResult<()> {
+        match &self.origin {
+            Origin::Ordered(ordered) => ordered.wait_until_ready(),
+            Origin::Nothing | Origin::Plain | Origin::Borrowed => Ok(()),
+        }
+    }
 }
 
 /// Whose memory is made a buffer.

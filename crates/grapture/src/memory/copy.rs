@@ -2,10 +2,12 @@
 
 use std::ptr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytemuck::Pod;
 use grapture_sys::{
-    CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUresult, CUstream, Functions,
+    CUDA_ERROR_CAPTURED_EVENT, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+    CUresult, CUstream, Functions,
 };
 
 use crate::error::{CudaError, CudaResult};
@@ -13,7 +15,10 @@ use crate::memory::slice::RawSlice;
 use crate::operation::{Operation, OperationKind};
 use crate::pinned::{PinnedBuffer, PinnedInner};
 use crate::retain::Owners;
-use crate::stream::{Stream, outside_capture};
+use crate::stream::Stream;
+
+/// How long a wait that a capture bars pauses before it is made again.
+const RETRY: Duration = Duration::from_millis(1);
 
 /// Copies to host memory, and waits for it.
 #[track_caller]
@@ -200,14 +205,29 @@ fn blocking(
     // SAFETY: a live stream.
     let wait = || stream.with(|functions, raw| unsafe { (functions.cuStreamSynchronize)(raw) });
     stream.driver().relaxed(|_| {
-        outside_capture(stream, || {
+        stream.outside_capture(|| {
             let submitted = stream.with(call);
-            // A wait may fail for a reason of its own and not have waited. If it fails again, the
-            // context is lost, and nothing of it runs any more.
-            let waited = wait().inspect_err(|_| drop(wait()));
+            let waited = wait().or_else(|error| {
+                // A wait may fail for a reason of its own and not have waited. If it fails again,
+                // the context is lost, and nothing of it runs any more.
+                let mut again = wait();
+                // But a capture of a blocking stream that began after the call bars every wait for
+                // the legacy stream until it has ended.
+                while submitted.is_ok() && again.as_ref().is_err_and(is_barred) {
+                    std::thread::sleep(RETRY);
+                    again = wait();
+                }
+                if is_barred(&error) { again } else { Err(error) }
+            });
             submitted.and(waited)
         })
     })
+}
+
+/// Whether a capture is what an error is about.
+fn is_barred(error: &CudaError) -> bool {
+    let captures = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED.0..=CUDA_ERROR_CAPTURED_EVENT.0;
+    captures.contains(&error.code())
 }
 
 #[inline]

@@ -12,7 +12,7 @@ use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult};
 use crate::raw_event::RawEvent;
 use crate::reclaim::Deferred;
-use crate::stream::{Stream, outside_capture};
+use crate::stream::Stream;
 
 /// How an allocation lies in the order of streams.
 ///
@@ -42,22 +42,23 @@ impl Ordered {
             return Err(CudaError::NotSupported);
         }
         let allocated = RawEvent::new(home.context())?;
-        let mut address = 0;
-        outside_capture(home, || {
+        let (mut address, mut freed) = (0, Ok(()));
+        let mut alloc = || {
             // SAFETY: a live stream, and the out-pointer is a live local.
             home.with(|functions, raw| unsafe {
                 (functions.cuMemAllocAsync)(&mut address, bytes, raw)
             })?;
-            if let Err(error) = allocated.record(home) {
+            allocated.record(home).inspect_err(|_| {
                 // SAFETY: just allocated on this stream, and nothing uses it.
-                let freed =
+                freed =
                     home.with(|functions, raw| unsafe { (functions.cuMemFreeAsync)(address, raw) });
-                report("cuMemFreeAsync", freed);
-                return Err(error);
-            }
-            Ok(())
-        })?
-        .ok_or_else(captured_allocation)?;
+            })
+        };
+        // A capture of another stream bars the call (measured), so the thread's mode is relaxed
+        // around it (O9).
+        let made = home.driver().relaxed(|_| home.outside_capture(&mut alloc));
+        report("cuMemFreeAsync", freed);
+        made?.ok_or_else(captured_allocation)?;
         let ordered = Ordered {
             home: home.clone(),
             allocated,
@@ -75,25 +76,33 @@ impl Ordered {
 
     #[cold]
     fn note_elsewhere(&self, stream: &Stream, home: bool) -> CudaResult<()> {
-        if home || stream.is_capturing() {
+        let capturing = stream.is_capturing();
+        if home || capturing {
             // The graph may run on any stream, and its nodes cannot wait for an event of outside.
-            return self.wait_until_ready();
+            self.wait_until_ready()?;
         }
-        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        if others.contains(stream) {
+        if home {
             return Ok(());
         }
-        if !self.ready.load(Ordering::Acquire) {
-            let ordered = outside_capture(stream, || self.allocated.wait_on(stream))?;
+        // Also in a capture: another thread may end it before the operation is submitted.
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = others.iter().any(|other| other.is_same(stream));
+        // A stream has to wait once, but a default stream is another one on each thread.
+        let waits = !known || stream.is_per_thread();
+        if waits && !self.ready.load(Ordering::Acquire) {
+            let ordered = stream.outside_capture(|| self.allocated.wait_on(stream))?;
             if ordered.is_none() {
-                return self.wait_until_ready();
+                self.wait_until_ready()?;
             }
         }
-        others.push(stream.clone());
+        if !known {
+            others.push(stream.clone());
+        }
         Ok(())
     }
 
-    fn wait_until_ready(&self) -> CudaResult<()> {
+    /// Blocks until the home stream has passed the allocation.
+    pub(crate) fn wait_until_ready(&self) -> CudaResult<()> {
         if !self.ready.load(Ordering::Acquire) {
             self.allocated.synchronize()?;
             self.ready.store(true, Ordering::Release);
@@ -134,13 +143,14 @@ impl Release {
                 }
             };
         }
-        let freed = outside_capture(&self.home, || {
+        let free = || {
             // SAFETY: allocated by `cuMemAllocAsync`, and this is the last handle: no buffer has
             // it, and no graph that can run (O2). Work on the home stream comes before, and that
             // on other streams was just waited for there.
             self.home
                 .with(|functions, raw| unsafe { (functions.cuMemFreeAsync)(self.address, raw) })
-        });
+        };
+        let freed = self.home.driver().relaxed(|_| self.home.outside_capture(free));
         match freed {
             Ok(Some(())) => None,
             Ok(None) => Some(self),
@@ -165,10 +175,10 @@ impl Release {
             };
         }
         let done = RawEvent::new(self.home.context())?;
-        if outside_capture(other, || done.record(other))?.is_none() {
+        if other.outside_capture(|| done.record(other))?.is_none() {
             return Ok(false);
         }
-        Ok(outside_capture(&self.home, || done.wait_on(&self.home))?.is_some())
+        Ok(self.home.outside_capture(|| done.wait_on(&self.home))?.is_some())
     }
 }
 

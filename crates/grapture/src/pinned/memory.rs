@@ -212,11 +212,8 @@ impl PinnedState {
     fn mark(&mut self, stream: &Stream, written: bool) {
         self.next_turn += 1;
         let turn = self.next_turn;
-        let same = |pending: &&mut Pending| {
-            pending.stream.as_raw() == stream.as_raw()
-                && pending.stream.context().same(stream.context())
-        };
-        if let Some(pending) = self.pending.iter_mut().find(same) {
+        let same = self.pending.iter_mut().find(|pending| pending.stream.is_same(stream));
+        if let Some(pending) = same {
             pending.written |= written;
             pending.turn = turn;
             return;
@@ -234,11 +231,6 @@ impl PinnedState {
     }
 }
 
-/// Whether the handle stands for another stream on each thread: it cannot be waited for.
-fn is_per_thread(stream: &Stream) -> bool {
-    stream.is_default() && !stream.is_legacy()
-}
-
 impl Pending {
     /// Finds the work on the stream done: waits for it, or with `wait` false answers
     /// [`CudaError::NotReady`] if it is not.
@@ -248,7 +240,7 @@ impl Pending {
         }
         // The thread may have a capture open that bars a wait for other streams (O9).
         let relaxed = |call: &dyn Fn() -> CudaResult<()>| self.stream.driver().relaxed(|_| call());
-        match (is_per_thread(&self.stream), wait) {
+        match (self.stream.is_per_thread(), wait) {
             (false, true) => relaxed(&|| self.stream.synchronize()),
             (false, false) => relaxed(&|| match self.stream.is_idle()? {
                 true => Ok(()),
