@@ -1,9 +1,7 @@
 //! Modules, kernels and launches: what works, and each bad input with its own message.
 
-mod common;
-
+use crate::common::{KERNELS, Setup, both_tiers};
 use bytemuck::{Pod, Zeroable};
-use common::{KERNELS, Setup, both_tiers};
 use grapture::{CaptureMode, CudaError, DeviceBuffer, Dim3, JitOptions, Module};
 
 both_tiers! {

@@ -1,9 +1,7 @@
 //! Pinned memory: the host and the device exclude each other.
 
-mod common;
-
-use common::gate::Gate;
-use common::{Setup, both_tiers};
+use crate::common::gate::Gate;
+use crate::common::{Setup, both_tiers};
 use grapture::{CaptureMode, CudaError, CudaResult, DeviceBuffer, GraphExec, PinnedBuffer, Stream};
 
 both_tiers!(

@@ -1,10 +1,8 @@
 //! Buffers, views, copies and fills, submitted at once.
 
-mod common;
-
+use crate::common::gate::Gate;
+use crate::common::{Setup, both_tiers};
 use bytemuck::Pod;
-use common::gate::Gate;
-use common::{Setup, both_tiers};
 use grapture::{
     Context, CudaError, CudaResult, DeviceBuffer, DeviceSlice, Driver, Region2d, Stream,
 };

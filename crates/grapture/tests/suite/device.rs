@@ -1,8 +1,6 @@
 //! Devices, what they say of themselves, and what a driver supports.
 
-mod common;
-
-use common::{Setup, both_tiers};
+use crate::common::{Setup, both_tiers};
 use grapture::{Context, CudaError, Device, DeviceAttribute, Driver, DriverVersion, Feature};
 use grapture_sim::{SimConfig, Simulation};
 use grapture_sys::{CUDA_ERROR_UNKNOWN, Function};

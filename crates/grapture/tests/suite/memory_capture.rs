@@ -1,8 +1,6 @@
 //! Memory in captures: operations become nodes, and what is made or dropped meanwhile is no part.
 
-mod common;
-
-use common::{Setup, both_tiers};
+use crate::common::{Setup, both_tiers};
 use grapture::{
     CaptureMode, CopyDirection, CudaError, CudaResult, DeviceBuffer, GraphExec, OperationSpec,
     PinnedBuffer, Region2d, Stream, StreamCapture,

@@ -1,9 +1,7 @@
 //! Memory that is allocated and released in the order of a stream.
 
-mod common;
-
-use common::gate::Gate;
-use common::{Setup, both_tiers};
+use crate::common::gate::Gate;
+use crate::common::{Setup, both_tiers};
 use grapture::{CaptureMode, CudaError, CudaResult, DeviceBuffer, Driver, Event, Stream};
 use grapture_sim::{SimConfig, Simulation};
 use grapture_sys::{CUDA_ERROR_OUT_OF_MEMORY, Function};

@@ -1,11 +1,9 @@
 //! Captures: beginning, ending, what they record, and what breaks them.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use common::{Setup, both_tiers};
+use crate::common::{Setup, both_tiers};
 use grapture::{
     CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_RELAXED,
     CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CU_STREAM_CAPTURE_STATUS_ACTIVE,
@@ -483,7 +481,7 @@ fn a_graph_outlives_what_it_uses(setup: &Setup) {
     let exec = {
         let mut word = DeviceBuffer::from_slice(&setup.context, &[1u32]).unwrap();
         let mut copy = DeviceBuffer::<u32>::zeroed(&setup.context, 1).unwrap();
-        let module = setup.context.load_ptx(common::KERNELS).unwrap();
+        let module = setup.context.load_ptx(crate::common::KERNELS).unwrap();
         let kernel = module.kernel("add").unwrap();
         let capture_stream = setup.stream();
         let host = vec![41u32];
@@ -547,7 +545,7 @@ fn drops_break_no_capture(setup: &Setup) {
             let stream = setup.stream();
             let things = (
                 DeviceBuffer::from_slice(&setup.context, &[1u32]).unwrap(),
-                setup.context.load_ptx(common::KERNELS).unwrap(),
+                setup.context.load_ptx(crate::common::KERNELS).unwrap(),
                 Event::new(&setup.context).unwrap(),
                 setup.stream(),
                 setup.pinned_word(),

@@ -1,8 +1,6 @@
 //! Graphs and executables: what they tell, how they are made, and what refuses.
 
-mod common;
-
-use common::{Setup, both_tiers};
+use crate::common::{Setup, both_tiers};
 use grapture::{
     CaptureMode, CopyDirection, CudaError, DeviceBuffer, Dim3, Event, InstantiateFlags,
     InstantiateOptions, InstantiateResult, NodeKind, OperationSpec, PinnedBuffer, StreamCapture,

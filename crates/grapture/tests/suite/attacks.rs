@@ -1,16 +1,14 @@
 //! Safe programs that try to have the driver touch what is gone, to run something twice, or to
 //! wedge a stream, a thread or the library.
 
-mod common;
-
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use common::gate::Gate;
-use common::{Setup, both_tiers};
+use crate::common::gate::Gate;
+use crate::common::{Setup, both_tiers};
 use grapture::{
     CaptureMode, CaptureStatus, CudaError, CudaResult, DeviceBuffer, Driver, Event, Stream,
 };
@@ -395,7 +393,7 @@ fn a_handle_is_dropped_in_a_host_function(setup: &Setup) {
     let things = (
         DeviceBuffer::from_slice(&setup.context, &[1u32]).unwrap(),
         DeviceBuffer::<u32>::alloc_async(&stream, 4).unwrap(),
-        setup.context.load_ptx(common::KERNELS).unwrap(),
+        setup.context.load_ptx(crate::common::KERNELS).unwrap(),
         Event::new(&setup.context).unwrap(),
         setup.stream(),
         setup.pinned_word(),

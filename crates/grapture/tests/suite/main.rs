@@ -1,0 +1,16 @@
+//! The tests that need no control of the driver: pure ones, and ones that run on both drivers.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod attacks;
+mod capture;
+mod device;
+mod graph;
+mod launch;
+mod memory;
+mod memory_capture;
+mod memory_ordered;
+mod pinned;
+mod recorder;
+mod topology;
