@@ -70,19 +70,18 @@ fn sim_many_blocked_host_functions_leave_room_for_work() {
 
 #[test]
 fn sim_a_polling_kernel_leaves_room_for_the_one_that_releases_it() {
-    let t = Rig::with(SimConfig::new().workers(1));
-    let module = t.module(PTX);
-    let (spin, add) = (t.function(module, "spin"), t.function(module, "k"));
-    let (mut flag, mut one) = (t.buffer, 1_u32);
-    // Both kernels are ready before the one worker wakes.
-    for _ in 0..20 {
-        t.fill_word(0, 0, t.stream);
-        t.sync(t.stream);
+    for seed in 0..20 {
+        let t = Rig::with(SimConfig::new().workers(1).seed(seed));
+        let module = t.module(PTX);
+        let (spin, add) = (t.function(module, "spin"), t.function(module, "k"));
+        let (mut flag, mut one) = (t.buffer, 1_u32);
+        // Both kernels are ready before the one worker wakes.
         t.on_simulation(Simulation::pause);
         assert_eq!(t.launch(spin, t.stream, &mut [(&raw mut flag).cast()]), 0);
         assert_eq!(t.launch(add, t.other, &mut [(&raw mut flag).cast(), (&raw mut one).cast()]), 0);
         t.on_simulation(Simulation::resume);
         ok!(t, cuCtxSynchronize());
+        t.close();
     }
 }
 
