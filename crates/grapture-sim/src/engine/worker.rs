@@ -49,7 +49,13 @@ impl Engine {
                 break;
             }
             match dag.choose() {
-                Some(id) => dag = self.execute(sim, dag, id),
+                Some(id) => {
+                    // This may have been the last thread that the watch counted on.
+                    if dag.is_short() {
+                        self.short.notify_one();
+                    }
+                    dag = self.execute(sim, dag, id);
+                }
                 None => {
                     dag.idle += 1;
                     dag = wait(&self.work, dag);

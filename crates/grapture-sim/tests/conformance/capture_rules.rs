@@ -11,6 +11,7 @@ tiers! {
     both {
         begin,
         end,
+        an_end_that_fails_gives_no_graph,
         calls_that_touch_the_capturing_stream,
         the_legacy_stream_beside_a_capture,
         events_across_captures,
@@ -69,6 +70,29 @@ fn end(rig: &Rig) {
         });
         assert_eq!((end, status, rig.end(rig.stream).0), (code, 0, then), "mode {mode}");
     }
+}
+
+fn an_end_that_fails_gives_no_graph(rig: &Rig) {
+    let s = rig.stream;
+    let end = || {
+        let mut graph = std::ptr::dangling_mut();
+        let code = cu!(rig, cuStreamEndCapture(rig.stream, &mut graph));
+        (code, graph.is_null())
+    };
+    let idle = end();
+    rig.begin(s, GLOBAL);
+    assert_eq!(rig.query(s), 900);
+    let broken = end();
+    rig.begin(s, GLOBAL);
+    rig.link(s, rig.other);
+    assert_eq!(rig.fill(rig.other), 0);
+    let unjoined = end();
+    rig.begin(s, GLOBAL);
+    let elsewhere = rig.elsewhere(GLOBAL, end);
+    assert_eq!(
+        [idle, broken, unjoined, elsewhere],
+        [(401, true), (901, true), (904, true), (908, true)]
+    );
 }
 
 fn calls_that_touch_the_capturing_stream(rig: &Rig) {

@@ -286,11 +286,8 @@ fn bad_launches_break_the_capture_or_not(rig: &Rig) {
 }
 
 fn a_kernel_of_another_context_is_refused_and_the_capture_survives(rig: &Rig) {
-    let mut other = null_mut();
-    ok!(rig, cuCtxCreate_v2(&mut other, 0, 0));
-    let theirs = Kernels::load(rig);
-    let their_stream = rig.new_stream(1);
-    ok!(rig, cuCtxSetCurrent(rig.context));
+    let other = rig.new_context();
+    let (theirs, their_stream) = rig.in_context(other, || (Kernels::load(rig), rig.new_stream(1)));
     let ours = Kernels::load(rig);
     rig.begin(rig.stream, GLOBAL);
     assert_eq!(add(rig, &theirs, 1, rig.stream), 400);

@@ -4,7 +4,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 
-use grapture_sim::SimConfig;
+use grapture_sim::{SimConfig, Simulation};
 
 use grapture_sys::*;
 
@@ -70,14 +70,19 @@ fn sim_many_blocked_host_functions_leave_room_for_work() {
 
 #[test]
 fn sim_a_polling_kernel_leaves_room_for_the_one_that_releases_it() {
-    let t = Rig::with(SimConfig::new().workers(1));
-    let module = t.module(PTX);
-    let (spin, add) = (t.function(module, "spin"), t.function(module, "k"));
-    let (mut flag, mut one) = (t.alloc(4), 1_u32);
-    let (a, b) = (t.new_stream(1), t.new_stream(1));
-    assert_eq!(t.launch(spin, a, &mut [(&raw mut flag).cast()]), 0);
-    assert_eq!(t.launch(add, b, &mut [(&raw mut flag).cast(), (&raw mut one).cast()]), 0);
-    ok!(t, cuCtxSynchronize());
+    for seed in 0..20 {
+        let t = Rig::with(SimConfig::new().workers(1).seed(seed));
+        let module = t.module(PTX);
+        let (spin, add) = (t.function(module, "spin"), t.function(module, "k"));
+        let (mut flag, mut one) = (t.buffer, 1_u32);
+        // Both kernels are ready before the one worker wakes.
+        t.on_simulation(Simulation::pause);
+        assert_eq!(t.launch(spin, t.stream, &mut [(&raw mut flag).cast()]), 0);
+        assert_eq!(t.launch(add, t.other, &mut [(&raw mut flag).cast(), (&raw mut one).cast()]), 0);
+        t.on_simulation(Simulation::resume);
+        ok!(t, cuCtxSynchronize());
+        t.close();
+    }
 }
 
 fn events_order_streams_and_keep_their_snapshot(t: &Rig) {
@@ -253,7 +258,7 @@ fn a_stream_waits_for_a_word_that_another_writes(t: &Rig) {
     ok!(t, cuStreamWriteValue32_v2(b, word, 6, 0));
     ok!(t, cuStreamSynchronize(a));
     assert_eq!(t.read::<u32>(word, 1), [7]);
-    assert_eq!(cu!(t, cuStreamWaitValue32_v2(a, word + 2, 5, 0)), 1);
+    assert_eq!(cu!(t, cuStreamWaitValue32_v2(a, word + 2, 0, 0)), 1);
 }
 
 fn two_and_three_dimensional_copies_land_where_they_should(t: &Rig) {

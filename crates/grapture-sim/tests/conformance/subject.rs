@@ -52,20 +52,28 @@ pub fn in_a_process(name: &str, body: impl FnOnce()) {
     let mut child = Command::new(program)
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
         .env(ALONE, "1")
-        .stdout(Stdio::inherit())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .expect("the process of the test");
     let limit = Instant::now() + LIMIT;
-    let status = loop {
-        if let Some(status) = child.try_wait().expect("the state of the process") {
-            break status;
-        }
+    let mut late = false;
+    while child.try_wait().expect("the state of the process").is_none() {
         if Instant::now() > limit {
+            late = true;
             child.kill().expect("the end of the process");
-            child.wait().expect("the end of the process");
-            panic!("it did not end within {LIMIT:?}");
+            break;
         }
         std::thread::sleep(Duration::from_millis(10));
-    };
-    assert!(status.success(), "{status}");
+    }
+    let output = child.wait_with_output().expect("what the process wrote");
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(
+        output.status.success() && !late,
+        "{}{}\n{}{}",
+        output.status,
+        if late { ", after too long" } else { "" },
+        said(&output.stdout),
+        said(&output.stderr),
+    );
 }
