@@ -60,18 +60,22 @@ fn user_objects_are_counted(rig: &Rig) {
     }
     ok!(rig, cuUserObjectRetain(object, 2));
     ok!(rig, cuGraphRetainUserObject(graph, object, 2, 0));
-    ok!(rig, cuGraphReleaseUserObject(graph, object, 1));
-    ok!(rig, cuUserObjectRelease(object, 3));
-    assert_eq!(counter.get(), 0, "the graph holds one");
+    let released = [
+        cu!(rig, cuGraphReleaseUserObject(graph, object, 1)),
+        cu!(rig, cuUserObjectRelease(object, 3)),
+    ];
+    let while_the_graph_holds_one = counter.get();
     ok!(rig, cuGraphDestroy(graph));
-    assert!(wait_for(|| counter.get() == 1));
+    let gone = wait_for(|| counter.get() == 1);
     rig.on_simulation(|_| assert_eq!(cu!(rig, cuUserObjectRetain(object, 1)), 1, "it is gone"));
     let mut other = null_mut();
     let destroy = Some(Counter::count as unsafe extern "C" fn(*mut std::ffi::c_void));
     let mut create = |destroy, references, flags| {
         cu!(rig, cuUserObjectCreate(&mut other, counter.argument(), destroy, references, flags))
     };
-    assert_eq!((create(None, 1, 1), create(destroy, 0, 1), create(destroy, 1, 0)), (1, 1, 1));
+    let created = [create(None, 1, 1), create(destroy, 0, 1), create(destroy, 1, 0)];
+    let life = (released, while_the_graph_holds_one, gone);
+    assert_eq!((life, created), (([0, 0], 0, true), [1, 1, 1]));
 }
 
 /// Whether the object is gone after that is left open, so the counter stays.
