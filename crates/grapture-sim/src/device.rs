@@ -70,6 +70,12 @@ const ATTRIBUTES: &[i32] = &[
 const NEW_ATTRIBUTES: &[(u32, i32)] = &[(102, 10_020), (106, 11_000), (115, 11_020), (120, 11_080)];
 
 impl Device {
+    /// Takes the primary context out, whose flags end with it.
+    pub(crate) fn end_primary(&mut self) -> Option<Id<Context>> {
+        self.primary_flags = 0;
+        self.primary.take()
+    }
+
     /// A device with its pool.
     pub(crate) fn new(ordinal: usize, memory_bytes: usize, pools: &mut Registry<Pool>) -> Device {
         let pool = pools.insert(Pool::default_of(ordinal));

@@ -101,7 +101,7 @@ pub(crate) fn cuDevicePrimaryCtxRelease_v2(sim: &Sim, dev: CUdevice) -> Answer {
         return Err(CUDA_ERROR_INVALID_CONTEXT);
     }
     device.retains -= 1;
-    let ended = if device.retains == 0 { device.primary.take() } else { None };
+    let ended = if device.retains == 0 { device.end_primary() } else { None };
     drop(state);
     ended.map_or(Ok(()), |context| end(sim, context))
 }
@@ -114,7 +114,7 @@ pub(crate) fn cuDevicePrimaryCtxReset_v2(sim: &Sim, dev: CUdevice) -> Answer {
     let mut state = sim.lock();
     let device = state.device(dev)?;
     device.retains = 0;
-    let ended = device.primary.take();
+    let ended = device.end_primary();
     drop(state);
     ended.map_or(Ok(()), |context| end(sim, context))
 }

@@ -3,7 +3,7 @@
 use grapture_sys::*;
 
 use super::Ptr;
-use super::graph_node::{Place, get};
+use super::graph_node::Place;
 use crate::graph::{ExecGraph, NodeParams};
 use crate::sim::{Answer, Sim};
 
@@ -32,10 +32,13 @@ pub(crate) fn cuGraphChildGraphNodeGetGraph(
     node: Ptr<CUgraphNode_st>,
     out: Ptr<CUgraph>,
 ) -> Answer {
-    get(sim, node, out, |params| match params {
-        NodeParams::Child(graph) => Some(graph.raw()),
-        _ => None,
-    })
+    out.required()?;
+    let state = sim.lock();
+    let node = state.graphs.find_node(node.raw())?;
+    match state.graphs.params(node)? {
+        NodeParams::Child(graph) if !state.graphs.is_cloned(node)? => out.write(graph.raw()),
+        _ => Err(CUDA_ERROR_INVALID_VALUE),
+    }
 }
 
 /// Gives a child graph node of an executable the parameters of a graph of the same shape.

@@ -79,25 +79,26 @@ impl<'a> KernelParams<'a> {
         state: &mut State,
         attributes: LaunchAttributes,
     ) -> Result<NodeParams, CUresult> {
-        if !self.arguments.is_null() && !self.extra.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let (function, context) = if self.function != 0 {
+        let (function, context, kernel) = if self.function != 0 {
             let function = state.functions.find(self.function).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
             let context = state.functions.get(function).map(|known| known.context);
-            (function, context.ok_or(CUDA_ERROR_INVALID_HANDLE)?)
+            (function, context.ok_or(CUDA_ERROR_INVALID_HANDLE)?, None)
         } else {
             let context = match self.context {
                 0 => state.current()?,
                 handle => state.contexts.find(handle).ok_or(CUDA_ERROR_INVALID_CONTEXT)?,
             };
-            (launch::find_function(sim, state, self.kernel, context)?, context)
+            let function = launch::find_function(sim, state, self.kernel, context)?;
+            (function, context, state.kernels.find(self.kernel))
         };
+        // Where both are given, the pointers count and the list is not read.
         let (arguments, extra) = (self.arguments, self.extra);
         let work =
             launch::prepare(state, function, context, self.shape, attributes, arguments, extra);
         let core = state.context(context)?.core.clone();
-        Ok(NodeParams::Kernel(KernelNode::new(core, work.map_err(launch::Refusal::code)?)))
+        let mut node = KernelNode::new(core, work.map_err(launch::Refusal::code)?);
+        node.library = kernel.map(|kernel| (kernel, context));
+        Ok(NodeParams::Kernel(node))
     }
 }
 
@@ -162,6 +163,8 @@ fn told(params: &NodeParams) -> Option<CUDA_KERNEL_NODE_PARAMS_v2> {
         blockDimZ,
         sharedMemBytes: work.shared_bytes,
         kernelParams: if kernel.arguments.is_empty() { std::ptr::null_mut() } else { arguments },
+        kern: kernel.library.map_or(std::ptr::null_mut(), |(kernel, _)| kernel.raw()),
+        ctx: kernel.library.map_or(std::ptr::null_mut(), |(_, context)| context.raw()),
         ..CUDA_KERNEL_NODE_PARAMS_v2::default()
     })
 }

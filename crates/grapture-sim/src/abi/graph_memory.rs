@@ -12,9 +12,15 @@ use crate::graph::{GraphId, NodeParams, Placed};
 use crate::sim::{Answer, Sim, State};
 use crate::work::{self, CopyWork, FillWork};
 
-/// The context that a node is made for.
-pub(super) fn context(state: &State, context: *mut CUctx_st) -> Result<Arc<ContextCore>, CUresult> {
-    let id = state.contexts.find(context.addr()).ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
+/// The context that a node is made for: null stands for the current one.
+pub(super) fn context(
+    state: &mut State,
+    context: *mut CUctx_st,
+) -> Result<Arc<ContextCore>, CUresult> {
+    let id = match context.addr() {
+        0 => state.current()?,
+        handle => state.contexts.find(handle).ok_or(CUDA_ERROR_INVALID_CONTEXT)?,
+    };
     Ok(state.context(id)?.core.clone())
 }
 
@@ -79,7 +85,10 @@ pub(crate) fn cuGraphAddMemcpyNode(
 ) -> Answer {
     let place = Place { out, graph, dependencies, data: Ptr::null(), count };
     let params = params.read()?;
-    add(sim, place, |state, _| copy(sim, state, context(state, ctx.raw())?, &params))
+    add(sim, place, |state, _| {
+        let context = context(state, ctx.raw())?;
+        copy(sim, state, context, &params)
+    })
 }
 
 pub(crate) fn cuGraphMemcpyNodeGetParams(
@@ -113,7 +122,10 @@ pub(crate) fn cuGraphExecMemcpyNodeSetParams(
     ctx: Ptr<CUctx_st>,
 ) -> Answer {
     let params = params.read()?;
-    exec_set(sim, exec, node, |state, _| copy(sim, state, context(state, ctx.raw())?, &params))
+    exec_set(sim, exec, node, |state, _| {
+        let context = context(state, ctx.raw())?;
+        copy(sim, state, context, &params)
+    })
 }
 
 /// The fill of node parameters.
@@ -130,7 +142,8 @@ pub(super) fn fill(
         width: params.width,
         height: params.height,
     };
-    if !matches!(element, 1 | 2 | 4) || work.width == 0 || work.height == 0 {
+    let empty = work.address == 0 || work.width == 0 || work.height == 0;
+    if !matches!(element, 1 | 2 | 4) || empty {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     super::fill::check_shape(&work)?;

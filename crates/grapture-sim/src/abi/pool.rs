@@ -122,6 +122,7 @@ fn allocate_on(
     if let Some(address) = capture::allocate(sim, &mut state, id, bytes)? {
         return out.write(address);
     }
+    capture::check_unsafe_call(&mut state)?;
     let context = state.stream(id)?.context;
     drop(state);
     out.write(allocate(sim, context, pool, bytes)?)
@@ -143,6 +144,8 @@ pub(crate) fn cuMemFreeAsync(sim: &Sim, address: CUdeviceptr, stream: Ptr<CUstre
         Some(allocation) if allocation.doom() => {
             stream::run_now(sim, &mut state, id, Work::Free(address)).map(drop)
         }
+        // What did not come from a pool is taken twice, until the first free has run.
+        Some(allocation) if allocation.kind == Device => Ok(()),
         _ => Err(CUDA_ERROR_INVALID_VALUE),
     }
 }

@@ -204,7 +204,7 @@ impl Captures {
     }
 
     /// Forgets a destroyed stream. A capture that it began is over, and gives its leavings back; one
-    /// that it had joined is broken.
+    /// that it had joined goes on, and still wants to have joined what the stream captured.
     pub(crate) fn forget_stream(&mut self, stream: StreamId) -> Option<Sequence> {
         self.answers.remove(&stream);
         let id = self.streams.get(&stream).copied()?;
@@ -212,9 +212,7 @@ impl Captures {
             return self.take(id);
         }
         self.streams.remove(&stream);
-        let sequence = self.sequences.get_mut(&id)?;
-        sequence.members.remove(&stream);
-        sequence.invalidated = true;
+        self.sequences.get_mut(&id)?.members.remove(&stream);
         None
     }
 }

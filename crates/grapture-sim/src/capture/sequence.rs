@@ -77,9 +77,8 @@ impl Sequence {
     /// Notes the node that an operation of the stream became: it alone is what comes next.
     pub(crate) fn captured(&mut self, stream: StreamId, node: LocalId) {
         let Some(member) = self.members.get_mut(&stream) else { return };
-        // An edge that the stream had as a full one joins, even where the new kernel starts early:
-        // it is the stream's own order.
-        for edge in member.set.drain(..).filter(|edge| edge.data.is_default()) {
+        // Every edge joins, also one that lets the new kernel start early.
+        for edge in member.set.drain(..) {
             self.open.remove(&edge.node);
         }
         member.set.push(Edge::full(node));
@@ -125,8 +124,7 @@ impl Sequence {
     pub(crate) fn check_joined(&self, graph: &GraphDef) -> Result<(), CUresult> {
         let origin = self.members.get(&self.begin.origin);
         let set = origin.map_or(&[][..], |member| &member.set);
-        let full = set.iter().filter(|edge| edge.data.is_default()).map(|edge| edge.node);
-        let joined = graph.ancestors(full);
+        let joined = graph.ancestors(set.iter().map(|edge| edge.node));
         let open = |node: &LocalId| graph.contains(*node) && !joined.contains(node);
         if self.open.iter().any(open) { Err(CUDA_ERROR_STREAM_CAPTURE_UNJOINED) } else { Ok(()) }
     }
@@ -225,14 +223,15 @@ mod tests {
     }
 
     #[test]
-    fn an_edge_that_does_not_wait_for_all_of_a_node_is_no_join() {
+    fn an_edge_that_does_not_wait_for_all_of_a_node_joins() {
         let mut case = Case::new();
         let (origin, fork) = (case.origin, case.fork);
         case.link(origin, fork);
         let node = case.work(fork);
         let early = Edge { node, data: EdgeData::PROGRAMMATIC };
-        case.sequence.update(origin, vec![early], false);
         assert!(!case.joined());
+        case.sequence.update(origin, vec![early], false);
+        assert!(case.joined());
     }
 
     #[test]

@@ -244,14 +244,14 @@ impl GraphDef {
         key
     }
 
-    /// The given nodes and all that they depend on through edges that wait for the whole node.
+    /// The given nodes and all that they depend on, whatever the edges carry.
     pub(crate) fn ancestors(&self, of: impl IntoIterator<Item = LocalId>) -> HashSet<LocalId> {
         let mut found = HashSet::new();
         let mut open: Vec<LocalId> = of.into_iter().collect();
         while let Some(key) = open.pop() {
             if found.insert(key) {
                 let edges = self.nodes.get(&key).map_or(&[][..], Node::dependencies);
-                open.extend(edges.iter().filter(|edge| edge.data.is_default()).map(|e| e.node));
+                open.extend(edges.iter().map(|edge| edge.node));
             }
         }
         found
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn only_full_edges_lead_to_ancestors() {
+    fn ancestors_are_what_lies_before() {
         let (graph, keys) = chain(3);
         assert_eq!(graph.ancestors([keys[1]]).len(), 2);
         assert!(!graph.ancestors([keys[1]]).contains(&keys[2]));

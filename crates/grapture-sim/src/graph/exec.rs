@@ -121,9 +121,6 @@ impl Graphs {
         let failed =
             |code| InstantiateError { code, result: CUDA_GRAPH_INSTANTIATE_ERROR, node: None };
         let graph = self.graph(source).map_err(failed)?;
-        if graph.captures > 0 {
-            return Err(failed(CUDA_ERROR_INVALID_VALUE));
-        }
         if graph.def.has_memory_nodes() && graph.execs > 0 {
             return Err(failed(CUDA_ERROR_NOT_SUPPORTED));
         }
@@ -132,7 +129,9 @@ impl Graphs {
             check_device_launch(&snapshot)?;
         }
         let number = self.next_number();
-        self.graph_mut(source).map_err(failed)?.execs += 1;
+        let graph = self.graph_mut(source).map_err(failed)?;
+        graph.execs += 1;
+        graph.instantiated = true;
         Ok(self.execs.insert(Exec { graph: Arc::new(snapshot), flags, number, last: None }))
     }
 

@@ -62,13 +62,13 @@ impl Graphs {
     }
 
     /// Checks that a graph can get a node that frees this address: it is that of an allocation
-    /// node, and neither this graph nor an executable of it deals with its end.
+    /// node, this graph does not free it, and was never instantiated.
     pub(crate) fn plan_free(&self, graph: GraphId, address: u64) -> Result<(), CUresult> {
         self.allocation(address).ok_or(CUDA_ERROR_INVALID_VALUE)?;
         let graph = self.graph(graph)?;
         let frees = |params: &NodeParams| matches!(params, NodeParams::Free(at) if *at == address);
         let freed = graph.def.nodes().any(|(_, node)| frees(&node.params));
-        if graph.embedded_in.is_some() || freed || graph.execs > 0 {
+        if graph.embedded_in.is_some() || freed || graph.instantiated {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         Ok(())

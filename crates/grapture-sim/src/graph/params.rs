@@ -11,9 +11,10 @@ use grapture_sys::{
 
 use super::memory::Allocation;
 use super::store::GraphId;
-use crate::context::ContextCore;
+use crate::context::{Context, ContextCore};
 use crate::event::Event;
 use crate::handle::Id;
+use crate::module::Kernel;
 use crate::work::{CopyWork, FillWork, HostWork, KernelWork, MemOp};
 
 /// Work that belongs to a context whatever stream the graph is launched on.
@@ -33,6 +34,8 @@ pub(crate) struct KernelNode {
     /// The addresses of the arguments inside the launch's own copy of them. They stay good as long
     /// as the node has these parameters.
     pub(crate) arguments: Arc<[usize]>,
+    /// The kernel of a library that the node was made by, and the context it was asked for.
+    pub(crate) library: Option<(Id<Kernel>, Id<Context>)>,
 }
 
 impl KernelNode {
@@ -40,7 +43,7 @@ impl KernelNode {
     pub(crate) fn new(context: Arc<ContextCore>, work: KernelWork) -> KernelNode {
         let base = work.params.as_ptr().expose_provenance();
         let arguments = work.code.params.iter().map(|param| base + param.offset).collect();
-        KernelNode { launch: Placed { context, work }, arguments }
+        KernelNode { launch: Placed { context, work }, arguments, library: None }
     }
 }
 

@@ -41,6 +41,8 @@ pub(crate) struct Graph {
     pub(crate) captures: u32,
     /// How many executables were made from it and are alive.
     pub(crate) execs: u32,
+    /// Whether any executable was ever made from it.
+    pub(crate) instantiated: bool,
     handles: BTreeMap<LocalId, NodeId>,
     /// The graph that it is a copy of, and the first number that was not copied.
     copy_of: Option<(GraphId, LocalId)>,
@@ -157,6 +159,7 @@ impl Graphs {
             embedded_in: None,
             captures: 0,
             execs: 0,
+            instantiated: false,
             handles: BTreeMap::new(),
             copy_of: None,
         })
@@ -328,6 +331,14 @@ impl Graphs {
         }
         self.graph(copy)?.def.node(node.local)?;
         Ok(NodeRef { graph: copy, local: node.local })
+    }
+
+    /// Whether a node came into its graph as a part of a clone of the program's. The driver does not
+    /// tell what such a node embeds.
+    pub(crate) fn is_cloned(&self, node: NodeRef) -> Result<bool, CUresult> {
+        let graph = self.graph(node.graph)?;
+        let copied = graph.copy_of.is_some_and(|(_, bound)| node.local < bound);
+        Ok(copied && graph.embedded_in.is_none())
     }
 
     /// The handle of a node.

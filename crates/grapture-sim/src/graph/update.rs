@@ -15,6 +15,7 @@ use super::definition::{GraphDef, LocalId, Node};
 use super::executable::ExecGraph;
 use super::params::NodeParams;
 use super::store::{GraphId, Graphs};
+use crate::work::{CopyWork, FillWork};
 
 /// Why an update was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,17 +81,19 @@ pub(crate) fn check_change(
         (NodeParams::Copy(old), NodeParams::Copy(new)) => {
             let same_kinds = old.work.source.kind == new.work.source.kind
                 && old.work.target.kind == new.work.target.kind;
-            let linear = |height, depth| height <= 1 && depth <= 1;
+            let linear = |copy: &CopyWork| copy.height <= 1 && copy.depth <= 1;
             let (a, b) = (&old.work, &new.work);
-            let same_shape = (a.width, a.height, a.depth) == (b.width, b.height, b.depth)
-                || (linear(a.height, a.depth) && linear(b.height, b.depth));
-            fits(same_kinds && same_shape && old.context.key == new.context.key)
+            // A copy of several rows stays exactly as it is.
+            let same_extent = (a.width, a.height, a.depth) == (b.width, b.height, b.depth);
+            let same = same_extent && (a.source, a.target) == (b.source, b.target);
+            let takes = same || (same_kinds && linear(a) && linear(b));
+            fits(takes && old.context.key == new.context.key)
         }
         (NodeParams::Fill(old), NodeParams::Fill(new)) => {
             let (a, b) = (&old.work, &new.work);
-            let same_shape = (a.width, a.height, a.element) == (b.width, b.height, b.element)
-                || (a.height <= 1 && b.height <= 1);
-            fits(same_shape && old.context.key == new.context.key)
+            let shape = |fill: &FillWork| (fill.width, fill.height, fill.element, fill.pitch);
+            let takes = shape(a) == shape(b) || (a.height <= 1 && b.height <= 1);
+            fits(takes && old.context.key == new.context.key)
         }
         (NodeParams::MemOps(old), NodeParams::MemOps(new)) => {
             fits(old.work.len() == new.work.len() && old.context.key == new.context.key)
@@ -130,10 +133,7 @@ fn pair(old: &GraphDef, new: &GraphDef) -> Result<Vec<(LocalId, LocalId)>, Misma
         return Err(Mismatch::default());
     }
     let (old_ends, new_ends) = (ends(old), ends(new));
-    if let Some(surplus) = new_ends.get(old_ends.len()) {
-        return Err(Mismatch { node: Some(*surplus), from: None });
-    }
-    if old_ends.len() > new_ends.len() {
+    if old_ends.len() != new_ends.len() {
         return Err(Mismatch { node: new_ends.first().copied(), from: None });
     }
     let mut open: Vec<(LocalId, LocalId)> = new_ends.into_iter().zip(old_ends).collect();
@@ -199,7 +199,7 @@ mod tests {
         let chain = graph(&[&[], &[0], &[1]]);
         assert_eq!(pair(&chain, &graph(&[&[], &[0]])), Err(Mismatch::default()));
         let two_ends = pair(&chain, &graph(&[&[], &[0], &[0]]));
-        assert_eq!(two_ends, Err(Mismatch { node: Some(LocalId(2)), from: None }));
+        assert_eq!(two_ends, Err(Mismatch { node: Some(LocalId(1)), from: None }));
         let wide = pair(&chain, &graph(&[&[], &[], &[0, 1]]));
         assert_eq!(wide, Err(Mismatch { node: Some(LocalId(2)), from: None }));
         let crossed = graph(&[&[], &[], &[0, 1], &[2, 0]]);

@@ -79,6 +79,9 @@ const CALLS: &[(&str, Class, Call)] = &[
         code
     }),
     ("cuMemAllocManaged", Unsafe, |rig, t| cu!(rig, cuMemAllocManaged(&mut t.made.address, 64, 1))),
+    ("cuMemAllocAsync(other)", Unsafe, |rig, t| {
+        cu!(rig, cuMemAllocAsync(&mut t.made.address, 64, t.stream))
+    }),
     ("cuMemGetInfo", Safe, |rig, _| {
         let (mut free, mut total) = (0, 0);
         cu!(rig, cuMemGetInfo_v2(&mut free, &mut total))
