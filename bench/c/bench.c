@@ -1,181 +1,165 @@
-/* The sequences of ../src/lib.rs in C, on the driver API: what the others are measured against.
- * A change here is a change there.
+/* The calls of ../src/lib.rs's `Program` in C, on the driver API: what the others are measured
+ * against. ../src/c.rs declares these functions to Rust.
  *
- * It links nothing: the driver is loaded by name, as by a program that can run without one. */
-#define _GNU_SOURCE
-#include <cuda.h>
-#include <cudaTypedefs.h>
+ * It links nothing and needs no header of NVIDIA's: the driver is loaded by name, as by a program
+ * that can run without one, and the few types are declared here. */
 #include <dlfcn.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define THREADS 32
-#define MOST_IN_FLIGHT 500
+#define STREAM_NON_BLOCKING 1
+#define CAPTURE_MODE_THREAD_LOCAL 1
 
-/* The kernel, with a zero byte at its end. */
-__asm__(".section .rodata\nptx:\n.incbin \"add.ptx\"\n.byte 0\n.previous\n");
-extern const char ptx[];
+/* What these functions return besides the driver's own codes. */
+#define NO_DRIVER (-1)
+#define WRONG_COUNT (-2)
 
-static const struct plan {
-    size_t n, captures, launches, batch;
-} plans[] = {
-    {1, 400, 400, 10}, {10, 300, 300, 10}, {100, 100, 200, 10}, {1000, 15, 30, 10}, {10000, 3, 8, 3},
-};
+typedef struct CUctx_st *CUcontext;
+typedef struct CUstream_st *CUstream;
+typedef struct CUmod_st *CUmodule;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef unsigned long long CUdeviceptr;
 
 #define FUNCTIONS(X)                                                                              \
-    X(init, "cuInit", PFN_cuInit_v2000)                                                           \
-    X(device_get, "cuDeviceGet", PFN_cuDeviceGet_v2000)                                           \
-    X(context_retain, "cuDevicePrimaryCtxRetain", PFN_cuDevicePrimaryCtxRetain_v7000)             \
-    X(context_set, "cuCtxSetCurrent", PFN_cuCtxSetCurrent_v4000)                                  \
-    X(stream_create, "cuStreamCreate", PFN_cuStreamCreate_v2000)                                  \
-    X(stream_synchronize, "cuStreamSynchronize", PFN_cuStreamSynchronize_v2000)                   \
-    X(module_load, "cuModuleLoadData", PFN_cuModuleLoadData_v2000)                                \
-    X(module_function, "cuModuleGetFunction", PFN_cuModuleGetFunction_v2000)                      \
-    X(memory_alloc, "cuMemAlloc_v2", PFN_cuMemAlloc_v3020)                                        \
-    X(memory_fill, "cuMemsetD32_v2", PFN_cuMemsetD32_v3020)                                       \
-    X(memory_read, "cuMemcpyDtoH_v2", PFN_cuMemcpyDtoH_v3020)                                     \
-    X(launch_kernel, "cuLaunchKernel", PFN_cuLaunchKernel_v4000)                                  \
-    X(capture_begin, "cuStreamBeginCapture_v2", PFN_cuStreamBeginCapture_v10010)                  \
-    X(capture_end, "cuStreamEndCapture", PFN_cuStreamEndCapture_v10000)                           \
-    X(graph_nodes, "cuGraphGetNodes", PFN_cuGraphGetNodes_v10000)                                 \
-    X(graph_instantiate, "cuGraphInstantiateWithFlags", PFN_cuGraphInstantiateWithFlags_v11040)   \
-    X(graph_launch, "cuGraphLaunch", PFN_cuGraphLaunch_v10000)                                    \
-    X(exec_destroy, "cuGraphExecDestroy", PFN_cuGraphExecDestroy_v10000)                          \
-    X(graph_destroy, "cuGraphDestroy", PFN_cuGraphDestroy_v10000)
+    X(init, "cuInit", (unsigned flags))                                                           \
+    X(device_get, "cuDeviceGet", (int *device, int ordinal))                                      \
+    X(context_retain, "cuDevicePrimaryCtxRetain", (CUcontext * context, int device))              \
+    X(context_current, "cuCtxGetCurrent", (CUcontext * context))                                  \
+    X(context_push, "cuCtxPushCurrent_v2", (CUcontext context))                                   \
+    X(context_pop, "cuCtxPopCurrent_v2", (CUcontext * context))                                   \
+    X(stream_create, "cuStreamCreate", (CUstream * stream, unsigned flags))                       \
+    X(stream_synchronize, "cuStreamSynchronize", (CUstream stream))                               \
+    X(module_load, "cuModuleLoadData", (CUmodule * module, const void *image))                    \
+    X(module_function, "cuModuleGetFunction",                                                     \
+      (CUfunction * function, CUmodule module, const char *name))                                 \
+    X(memory_alloc, "cuMemAlloc_v2", (CUdeviceptr * address, size_t bytes))                       \
+    X(memory_fill, "cuMemsetD32_v2", (CUdeviceptr address, unsigned value, size_t count))         \
+    X(memory_read, "cuMemcpyDtoH_v2", (void *to, CUdeviceptr from, size_t bytes))                 \
+    X(launch_kernel, "cuLaunchKernel",                                                            \
+      (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,  \
+       unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream,                \
+       void **parameters, void **extra))                                                          \
+    X(capture_begin, "cuStreamBeginCapture_v2", (CUstream stream, int mode))                      \
+    X(capture_end, "cuStreamEndCapture", (CUstream stream, CUgraph * graph))                      \
+    X(graph_nodes, "cuGraphGetNodes", (CUgraph graph, CUgraphNode * nodes, size_t *count))        \
+    X(graph_instantiate, "cuGraphInstantiateWithFlags",                                           \
+      (CUgraphExec * exec, CUgraph graph, unsigned long long flags))                              \
+    X(graph_launch, "cuGraphLaunch", (CUgraphExec exec, CUstream stream))                         \
+    X(exec_destroy, "cuGraphExecDestroy", (CUgraphExec exec))                                     \
+    X(graph_destroy, "cuGraphDestroy", (CUgraph graph))
 
-#define DECLARE(name, symbol, type) static type name;
+#define DECLARE(name, symbol, parameters) static int(*name) parameters;
 FUNCTIONS(DECLARE)
 
-static CUstream stream;
-static CUfunction kernel;
-static CUdeviceptr word;
+/* Ends the function with the driver's code if a call fails. */
+#define CHECK(call)                                                                               \
+    do {                                                                                          \
+        int code = (call);                                                                        \
+        if (code != 0) return code;                                                               \
+    } while (0)
 
-static void fail(const char *what, int code) {
-    fprintf(stderr, "%s failed: %d\n", what, code);
-    exit(1);
-}
-
-static void check(CUresult code, const char *what) {
-    if (code != CUDA_SUCCESS) fail(what, code);
-}
-#define CHECK(call) check(call, #call)
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
-
-static void sample(const char *measure, size_t n, double nanoseconds) {
-    printf("%s,%zu,%.1f\n", measure, n, nanoseconds);
-}
-
-static void set_up(void) {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW);
-    if (library == NULL) fail(dlerror(), 0);
-#define RESOLVE(name, symbol, type)                                                               \
-    if ((name = (type)dlsym(library, symbol)) == NULL) fail(symbol, 0);
-    FUNCTIONS(RESOLVE)
-    CUdevice device;
+struct program {
     CUcontext context;
-    CUmodule module;
-    CHECK(init(0));
-    CHECK(device_get(&device, 0));
-    CHECK(context_retain(&context, device));
-    CHECK(context_set(context));
-    CHECK(stream_create(&stream, CU_STREAM_NON_BLOCKING));
-    CHECK(module_load(&module, ptx));
-    CHECK(module_function(&kernel, module, "add"));
-    CHECK(memory_alloc(&word, 4));
-    CHECK(memory_fill(word, 0, 1));
-}
-
-static void kernels(size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        void *parameters[] = {&word};
-        CHECK(launch_kernel(kernel, 1, 1, 1, THREADS, 1, 1, 0, stream, parameters, NULL));
-    }
-}
+    CUstream stream;
+    CUfunction kernel;
+    CUdeviceptr word;
+    /* Kernels launched since the capture began. */
+    size_t submitted;
+};
 
 struct graph {
     CUgraph graph;
     CUgraphExec exec;
 };
 
-static struct graph captures(const struct plan *plan) {
-    struct graph last = {NULL, NULL};
-    for (size_t i = 0; i <= plan->captures; i++) {
-        struct graph made;
-        size_t count = 0;
-        CHECK(capture_begin(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-        double start = now();
-        kernels(plan->n);
-        double captured = now();
-        CHECK(capture_end(stream, &made.graph));
-        CHECK(graph_nodes(made.graph, NULL, &count));
-        CHECK(graph_instantiate(&made.exec, made.graph, 0));
-        double ended = now();
-        if (count != plan->n) fail("the count of nodes", (int)count);
-        if (i > 0) {
-            sample("capture_op", plan->n, (captured - start) / (double)plan->n);
-            sample("end_instantiate", plan->n, ended - captured);
-        }
-        if (last.exec != NULL) {
-            CHECK(exec_destroy(last.exec));
-            CHECK(graph_destroy(last.graph));
-        }
-        last = made;
+static int resolve(void) {
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    if (library == NULL) {
+        fprintf(stderr, "%s\n", dlerror());
+        return NO_DRIVER;
     }
-    return last;
-}
-
-static size_t launches(const struct plan *plan, CUgraphExec exec) {
-    for (size_t i = 0; i <= plan->launches; i++) {
-        double start = now();
-        for (size_t j = 0; j < plan->batch; j++) CHECK(graph_launch(exec, stream));
-        double submitted = now();
-        CHECK(stream_synchronize(stream));
-        if (i > 0) sample("launch", plan->n, (submitted - start) / (double)plan->batch);
+#define RESOLVE(name, symbol, parameters)                                                         \
+    if ((name = (int(*) parameters)dlsym(library, symbol)) == NULL) {                             \
+        fprintf(stderr, "the driver has no %s\n", symbol);                                        \
+        return NO_DRIVER;                                                                         \
     }
-    for (size_t i = 0; i < plan->launches; i++) {
-        double start = now();
-        CHECK(graph_launch(exec, stream));
-        CHECK(stream_synchronize(stream));
-        sample("launch_sync", plan->n, now() - start);
-    }
-    return ((plan->launches + 1) * plan->batch + plan->launches) * plan->n;
-}
-
-static size_t measure(const struct plan *plan) {
-    struct graph made = captures(plan);
-    size_t ran = launches(plan, made.exec);
-    if (plan->n <= MOST_IN_FLIGHT) {
-        for (size_t i = 0; i <= plan->launches; i++) {
-            double start = now();
-            kernels(plan->n);
-            double submitted = now();
-            CHECK(stream_synchronize(stream));
-            double done = now();
-            if (i > 0) {
-                sample("eager_op", plan->n, (submitted - start) / (double)plan->n);
-                sample("eager_sync", plan->n, done - start);
-            }
-        }
-        ran += (plan->launches + 1) * plan->n;
-    }
-    CHECK(exec_destroy(made.exec));
-    CHECK(graph_destroy(made.graph));
-    return ran;
-}
-
-int main(void) {
-    size_t ran = 0;
-    uint32_t found = 0;
-    set_up();
-    for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) ran += measure(&plans[i]);
-    CHECK(memory_read(&found, word, 4));
-    if (found != (uint32_t)(ran * THREADS)) fail("the count of kernels", (int)found);
+    FUNCTIONS(RESOLVE)
     return 0;
+}
+
+int bench_c_enter(const struct program *program) { return context_push(program->context); }
+
+int bench_c_leave(void) {
+    CUcontext popped;
+    return context_pop(&popped);
+}
+
+/* In the context that the other program has made current, else in the primary one. */
+int bench_c_set_up(const char *ptx, struct program **made) {
+    CHECK(resolve());
+    struct program *program = calloc(1, sizeof *program);
+    if (program == NULL) abort();
+    CUmodule module;
+    int device;
+    CHECK(init(0));
+    CHECK(context_current(&program->context));
+    if (program->context == NULL) {
+        CHECK(device_get(&device, 0));
+        CHECK(context_retain(&program->context, device));
+    }
+    CHECK(bench_c_enter(program));
+    CHECK(stream_create(&program->stream, STREAM_NON_BLOCKING));
+    CHECK(module_load(&module, ptx));
+    CHECK(module_function(&program->kernel, module, "add"));
+    CHECK(memory_alloc(&program->word, 4));
+    CHECK(memory_fill(program->word, 0, 1));
+    *made = program;
+    return bench_c_leave();
+}
+
+int bench_c_begin(struct program *program) {
+    program->submitted = 0;
+    return capture_begin(program->stream, CAPTURE_MODE_THREAD_LOCAL);
+}
+
+int bench_c_kernels(struct program *program, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        void *parameters[] = {&program->word};
+        CHECK(launch_kernel(program->kernel, 1, 1, 1, THREADS, 1, 1, 0, program->stream, parameters,
+                            NULL));
+    }
+    program->submitted += n;
+    return 0;
+}
+
+int bench_c_end(const struct program *program, struct graph *made) {
+    size_t count = 0;
+    CHECK(capture_end(program->stream, &made->graph));
+    CHECK(graph_nodes(made->graph, NULL, &count));
+    CHECK(graph_instantiate(&made->exec, made->graph, 0));
+    return count == program->submitted ? 0 : WRONG_COUNT;
+}
+
+int bench_c_launch(const struct program *program, const struct graph *graph, size_t times) {
+    for (size_t i = 0; i < times; i++) CHECK(graph_launch(graph->exec, program->stream));
+    return 0;
+}
+
+int bench_c_synchronize(const struct program *program) {
+    return stream_synchronize(program->stream);
+}
+
+int bench_c_destroy(const struct graph *graph) {
+    CHECK(exec_destroy(graph->exec));
+    return graph_destroy(graph->graph);
+}
+
+int bench_c_word(const struct program *program, uint32_t *word) {
+    return memory_read(word, program->word, 4);
 }

@@ -6,9 +6,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::{bindings, process};
+use crate::process;
 
-/// The programs in Rust, by the names of their targets.
+/// The programs, by the names of their targets. Each has the one in C inside.
 const PROGRAMS: &[&str] = &["bench-grapture", "bench-cudarc", "bench-oxicuda"];
 
 /// Builds the programs and runs them on this machine's driver.
@@ -39,20 +39,6 @@ pub fn build(root: &Path, folder: &Path) -> Result<()> {
         let built = target.join("release").join(program);
         fs::copy(&built, folder.join(program)).with_context(|| format!("cannot copy {program}"))?;
     }
-    build_c(root, &bench, &folder.join("bench-c"))?;
     fs::copy(bench.join("run.py"), folder.join("run.py")).context("cannot copy run.py")?;
     Ok(())
-}
-
-/// The program in C needs NVIDIA's headers, and no library.
-fn build_c(root: &Path, bench: &Path, program: &Path) -> Result<()> {
-    let mut gcc = Command::new("gcc");
-    gcc.args(["-std=gnu11", "-O2", "-Wall", "-s"]);
-    for folder in bindings::headers(root)? {
-        gcc.arg("-I").arg(folder);
-    }
-    // Where the assembler finds the kernel that it takes in.
-    gcc.arg(format!("-Wa,-I{}", bench.join("fixtures").display()));
-    gcc.arg(bench.join("c/bench.c")).arg("-o").arg(program).arg("-ldl");
-    process::run(&mut gcc)
 }

@@ -17,6 +17,7 @@ struct Cudarc {
 }
 
 impl Program for Cudarc {
+    const NAME: &str = "cudarc";
     type Capture<'a> = ();
     type Exec = CudaGraph;
     type Error = DriverError;
@@ -54,8 +55,11 @@ impl Program for Cudarc {
         Ok(self.stream.end_capture(flags)?.expect("a graph was captured"))
     }
 
-    fn launch(&self, exec: &CudaGraph) -> Result<(), DriverError> {
-        exec.launch()
+    fn launch(&self, exec: &CudaGraph, times: usize) -> Result<(), DriverError> {
+        for _ in 0..times {
+            exec.launch()?;
+        }
+        Ok(())
     }
 
     fn synchronize(&self) -> Result<(), DriverError> {

@@ -15,6 +15,7 @@ struct Grapture {
 }
 
 impl Program for Grapture {
+    const NAME: &str = "grapture";
     type Capture<'a> = StreamGraphCapture<'a>;
     type Exec = GraphExec;
     type Error = CudaError;
@@ -45,8 +46,11 @@ impl Program for Grapture {
         capture.end()
     }
 
-    fn launch(&self, exec: &GraphExec) -> CudaResult<()> {
-        exec.launch(&self.stream)
+    fn launch(&self, exec: &GraphExec, times: usize) -> CudaResult<()> {
+        for _ in 0..times {
+            exec.launch(&self.stream)?;
+        }
+        Ok(())
     }
 
     fn synchronize(&self) -> CudaResult<()> {

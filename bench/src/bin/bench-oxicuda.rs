@@ -21,6 +21,7 @@ struct Oxicuda {
 }
 
 impl Program for Oxicuda {
+    const NAME: &str = "oxicuda";
     type Capture<'a> = StreamGraphCapture<'a>;
     type Exec = GraphExec;
     type Error = CudaError;
@@ -67,8 +68,11 @@ impl Program for Oxicuda {
         capture.end()
     }
 
-    fn launch(&self, exec: &GraphExec) -> Result<(), CudaError> {
-        exec.launch(&self.stream)
+    fn launch(&self, exec: &GraphExec, times: usize) -> Result<(), CudaError> {
+        for _ in 0..times {
+            exec.launch(&self.stream)?;
+        }
+        Ok(())
     }
 
     fn synchronize(&self) -> Result<(), CudaError> {

@@ -203,9 +203,8 @@ impl<'a> LaunchBuilder<'a> {
                 &mut spilled[..]
             }
         };
-        self.check_arguments(stream.context(), pointers)?;
-        for owner in self.owners() {
-            owner.note_use(stream)?;
+        if self.check_arguments(stream.context(), pointers)? {
+            self.note_uses(stream)?;
         }
         let pointers = if pointers.is_empty() { ptr::null_mut() } else { pointers.as_mut_ptr() };
         stream.submit(
@@ -359,9 +358,10 @@ impl<'a> LaunchBuilder<'a> {
         )
     }
 
-    /// Checks the arguments, and fills in where the driver finds each.
+    /// Checks the arguments, and fills in where the driver finds each. Gives whether some are
+    /// memory that was allocated in the order of a stream.
     #[inline]
-    fn check_arguments(&self, context: &Context, pointers: &mut [*mut c_void]) -> CudaResult<()> {
+    fn check_arguments(&self, context: &Context, pointers: &mut [*mut c_void]) -> CudaResult<bool> {
         if let Some(sizes) = self.kernel.parameters() {
             let fits = sizes.len() == self.arguments.len()
                 && sizes.iter().zip(&self.arguments).all(|(size, given)| *size == given.bytes);
@@ -369,13 +369,22 @@ impl<'a> LaunchBuilder<'a> {
                 return Err(self.bad_arguments(sizes));
             }
         }
+        let mut ordered = false;
         for (pointer, argument) in pointers.iter_mut().zip(&self.arguments) {
-            if argument.owner.is_some_and(|owner| !owner.context().same(context)) {
-                return Err(other_context("kernel.arg"));
+            if let Some(owner) = argument.owner {
+                if !owner.context().same(context) {
+                    return Err(other_context("kernel.arg"));
+                }
+                ordered |= owner.is_ordered();
             }
             *pointer = self.pointer(argument);
         }
-        Ok(())
+        Ok(ordered)
+    }
+
+    #[cold]
+    fn note_uses(&self, stream: &Stream) -> CudaResult<()> {
+        self.owners().try_for_each(|owner| owner.note_use(stream))
     }
 
     #[cold]

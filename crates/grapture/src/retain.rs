@@ -19,7 +19,7 @@ pub(crate) type Owner = Arc<dyn Any + Send + Sync>;
 
 /// How many of the last owners are compared before one is added again: a chain of operations on
 /// the same few buffers then costs no memory for each.
-const RECENT: usize = 8;
+const RECENT: usize = 4;
 
 /// The owners that a capture has gathered.
 #[derive(Default)]

@@ -270,7 +270,15 @@ impl Stream {
         captured: impl FnOnce(&Functions, CUstream) -> CUresult,
         eager: impl FnOnce(&Functions, CUstream) -> CUresult,
     ) -> CudaResult<()> {
-        self.route(|log| log.record(operation, retain, || self.with(captured)), || self.with(eager))
+        self.with_gate(|gate| {
+            if let Some(mut recording) = gate.own_recording() {
+                return recording.record(operation, retain, || self.with(captured));
+            }
+            gate.route(
+                |log| log.record(operation, retain, || self.with(captured)),
+                || self.with(eager),
+            )
+        })
     }
 
     /// Makes one of two calls, by whether a capture records the stream, which stays so meanwhile:

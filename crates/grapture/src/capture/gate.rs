@@ -5,11 +5,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use grapture_sys::CUDA_ERROR_ILLEGAL_STATE;
 
-use crate::capture::CaptureLog;
+use crate::capture::{CaptureLog, Recording};
 use crate::error::{CudaError, CudaResult};
 
-/// Set while a capture records the stream or begins to; the rest of the word counts.
+/// Set while a capture records the stream or begins to; the low bits of the word count.
 const CAPTURING: usize = 1 << (usize::BITS - 1);
+/// Set with it if the capture began on this stream.
+const ORIGIN: usize = 1 << (usize::BITS - 2);
 
 /// Keeps apart what runs on a stream and what a capture records.
 ///
@@ -22,6 +24,8 @@ pub(crate) struct CaptureGate {
     /// How many submissions of work that runs are being made, and `CAPTURING`.
     state: AtomicUsize,
     capture: Mutex<Option<Arc<CaptureLog>>>,
+    /// What the capture that began on this stream records.
+    recording: Mutex<Recording>,
     /// For who waits until no submission is being made.
     draining: Mutex<()>,
     drained: Condvar,
@@ -32,6 +36,21 @@ impl CaptureGate {
     #[inline]
     pub(crate) fn is_capturing(&self) -> bool {
         self.state.load(Ordering::Acquire) & CAPTURING != 0
+    }
+
+    /// What the capture records that began on this stream, if one is open: the way of most
+    /// captured operations, with one lock.
+    #[inline]
+    pub(crate) fn own_recording(&self) -> Option<MutexGuard<'_, Recording>> {
+        if self.state.load(Ordering::Acquire) & ORIGIN == 0 {
+            return None;
+        }
+        let recording = self.recording();
+        if recording.is_open() { Some(recording) } else { None }
+    }
+
+    pub(crate) fn recording(&self) -> MutexGuard<'_, Recording> {
+        self.recording.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The capture that records the stream.
@@ -109,7 +128,12 @@ impl CaptureGate {
         self.drain();
         let entered = enter();
         match entered {
-            Ok(_) => *capture = Some(log.clone()),
+            Ok(_) => {
+                if log.began_on(self) {
+                    self.state.fetch_or(ORIGIN, Ordering::Release);
+                }
+                *capture = Some(log.clone());
+            }
             Err(_) => self.clear(&mut capture),
         }
         entered
@@ -130,13 +154,13 @@ impl CaptureGate {
 
     fn clear(&self, capture: &mut Option<Arc<CaptureLog>>) {
         *capture = None;
-        self.state.fetch_and(!CAPTURING, Ordering::Release);
+        self.state.fetch_and(!(CAPTURING | ORIGIN), Ordering::Release);
     }
 
     /// Waits until no submission is being made. `CAPTURING` is set, so that no other begins.
     fn drain(&self) {
         let mut draining = self.draining.lock().unwrap_or_else(PoisonError::into_inner);
-        while self.state.load(Ordering::Acquire) != CAPTURING {
+        while self.state.load(Ordering::Acquire) & !ORIGIN != CAPTURING {
             draining = self.drained.wait(draining).unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -160,7 +184,7 @@ impl Drop for Running<'_> {
     #[inline]
     fn drop(&mut self) {
         // Released, so that who begins a capture sees the call as made.
-        if self.0.state.fetch_sub(1, Ordering::Release) == CAPTURING + 1 {
+        if self.0.state.fetch_sub(1, Ordering::Release) & !ORIGIN == CAPTURING + 1 {
             self.0.wake();
         }
     }
@@ -172,13 +196,15 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
+    use std::sync::Arc;
+
     use super::CaptureGate;
     use crate::capture::CaptureLog;
 
     #[test]
     fn a_capture_begins_when_no_submission_is_being_made() {
-        let gate = CaptureGate::default();
-        let log = CaptureLog::new();
+        let gate = Arc::new(CaptureGate::default());
+        let log = CaptureLog::new(&gate);
         let (inside, until) = (mpsc::channel(), mpsc::channel::<()>());
         let begun = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -214,7 +240,7 @@ mod tests {
 
     #[test]
     fn no_submission_runs_while_a_capture_is_open() {
-        let gate = CaptureGate::default();
+        let gate = Arc::new(CaptureGate::default());
         let (open, wrong) = (AtomicBool::new(false), AtomicUsize::new(0));
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -227,7 +253,7 @@ mod tests {
                 });
             }
             for _ in 0..1_000 {
-                let log = CaptureLog::new();
+                let log = CaptureLog::new(&gate);
                 gate.enter(&log, || {
                     open.store(true, Ordering::SeqCst);
                     Ok(())

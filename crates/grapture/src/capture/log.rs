@@ -1,6 +1,6 @@
 //! [`CaptureLog`]: what an open capture has recorded, whom it keeps alive, and what went wrong.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use grapture_sys::CUDA_ERROR_INVALID_VALUE;
 
@@ -12,18 +12,27 @@ use crate::operation::Operation;
 use crate::retain::Owners;
 use crate::stream::Stream;
 
-/// Shared by the guard of a capture and by every stream and event that is part of it.
+/// How many operations a gate keeps room for between captures.
+const KEPT_OPERATIONS: usize = 4096;
+
+/// One capture: shared by its guard and by every stream and event that is part of it.
+///
+/// What it records lies in the gate of the stream that began it, where that stream reaches it with
+/// one lock.
 pub(crate) struct CaptureLog {
-    /// What the ids of the graph's nodes carry.
+    /// What the ids of the graph's nodes carry, and what tells this capture from the next one on
+    /// the same gate.
     key: GraphKey,
-    state: Mutex<LogState>,
+    /// That of the stream that began it.
+    gate: Arc<CaptureGate>,
 }
 
+/// What the open capture that began on a gate has recorded.
 #[derive(Default)]
-struct LogState {
-    /// Whether the driver's capture is open. It changes only with the lock held over the driver
-    /// call that changes it.
-    open: bool,
+pub(crate) struct Recording {
+    /// The capture, while it is open in the driver. It changes only with the lock held over the
+    /// driver call that changes it.
+    open: Option<GraphKey>,
     owners: Owners,
     operations: Vec<Operation>,
     /// The streams of the capture. They live as long as it is open.
@@ -49,17 +58,29 @@ pub(crate) struct Recorded {
 }
 
 impl CaptureLog {
-    pub(crate) fn new() -> Arc<CaptureLog> {
-        Arc::new(CaptureLog { key: GraphKey::new(), state: Mutex::default() })
+    /// A capture that is to begin on the stream of the gate.
+    pub(crate) fn new(gate: &Arc<CaptureGate>) -> Arc<CaptureLog> {
+        Arc::new(CaptureLog { key: GraphKey::new(), gate: gate.clone() })
     }
 
     pub(crate) fn key(&self) -> GraphKey {
         self.key
     }
 
+    /// Whether it began on the stream of the gate.
+    pub(crate) fn began_on(&self, gate: &CaptureGate) -> bool {
+        std::ptr::eq(Arc::as_ptr(&self.gate), gate)
+    }
+
     /// Whether the capture is open in the driver.
     pub(crate) fn is_open(&self) -> bool {
-        self.lock().open
+        self.lock().open == Some(self.key)
+    }
+
+    /// What it records, while it is open.
+    fn recording(&self) -> Option<MutexGuard<'_, Recording>> {
+        let recording = self.lock();
+        if recording.open == Some(self.key) { Some(recording) } else { None }
     }
 
     /// Begins the driver's capture of `stream` by `begin`.
@@ -70,50 +91,37 @@ impl CaptureLog {
     ) -> CudaResult<R> {
         stream.with_gate(|gate| {
             gate.enter(log, || {
-                let mut state = log.lock();
+                let mut recording = log.lock();
                 let begun = begin()?;
-                state.open = true;
-                state.admit(stream, gate, None);
+                recording.open = Some(log.key);
+                recording.admit(stream, gate, None);
                 Ok(begun)
             })
         })
     }
 
     /// Makes the driver call of an operation and logs it; None, and no call, if the capture is not
-    /// open any more. The lock is held over the call, so the log has the operations in the order
-    /// of the nodes, and nobody reads the driver's array of dependencies meanwhile. A captured
-    /// call runs no code of the user's (O7).
-    #[inline]
+    /// open any more.
     pub(crate) fn record(
         &self,
         operation: Operation,
         retain: impl FnOnce(&mut Owners),
         call: impl FnOnce() -> CudaResult<()>,
     ) -> Option<CudaResult<()>> {
-        let mut state = self.lock();
-        if !state.open {
-            return None;
-        }
-        let result = call();
-        match &result {
-            Ok(()) => {
-                retain(&mut state.owners);
-                state.operations.push(operation);
-            }
-            Err(error) => state.failed(operation, error.code()),
-        }
-        Some(result)
+        Some(self.recording()?.record(operation, retain, call))
     }
 
     /// Runs `look` while no operation of the capture can be submitted.
     pub(crate) fn paused<R>(&self, look: impl FnOnce() -> R) -> R {
-        let _state = self.lock();
+        let _recording = self.lock();
         look()
     }
 
     /// Has a value kept alive as long as the graph.
     pub(crate) fn retain(&self, retain: impl FnOnce(&mut Owners)) {
-        retain(&mut self.lock().owners);
+        if let Some(mut recording) = self.recording() {
+            retain(&mut recording.owners);
+        }
     }
 
     /// Makes `stream` part of the capture by `wait`, which has it wait for an event of it.
@@ -125,13 +133,10 @@ impl CaptureLog {
     ) -> CudaResult<()> {
         stream.with_gate(|gate| {
             gate.enter(log, || {
-                let mut state = log.lock();
-                if !state.open {
-                    return Err(has_ended());
-                }
+                let mut recording = log.recording().ok_or_else(has_ended)?;
                 wait()?;
-                state.operations.push(operation);
-                state.admit(stream, gate, Some(operation));
+                recording.operations.push(operation);
+                recording.admit(stream, gate, Some(operation));
                 Ok(())
             })
         })
@@ -139,32 +144,54 @@ impl CaptureLog {
 
     /// Ends the driver's capture by `end`, and takes the streams out of it.
     pub(crate) fn close<R>(&self, end: impl FnOnce() -> R) -> (R, Recorded) {
-        let (ended, state) = {
-            let mut state = self.lock();
+        let (ended, members, recorded) = {
+            let mut recording = self.lock();
             let ended = end();
-            (ended, std::mem::take(&mut *state))
+            recording.open = None;
+            let members = std::mem::take(&mut recording.members);
+            (ended, members, recording.take())
         };
-        for member in &state.members {
+        for member in &members {
             member.gate.leave(self);
         }
-        let last = state
-            .operations
-            .last()
-            .map(|operation| LoggedOperation::new(state.operations.len() - 1, operation));
-        let forks = state
-            .members
+        let forks = members
             .iter()
             .filter_map(|member| Some(Fork::new(&member.stream, member.joined.as_ref()?)))
             .collect();
-        (ended, Recorded { owners: state.owners, last, forks, failure: state.failure })
+        (ended, Recorded { forks, ..recorded })
     }
 
-    fn lock(&self) -> MutexGuard<'_, LogState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Recording> {
+        self.gate.recording()
     }
 }
 
-impl LogState {
+impl Recording {
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Makes the driver call of an operation and logs it. The lock is held over the call, so the
+    /// log has the operations in the order of the nodes, and nobody reads the driver's array of
+    /// dependencies meanwhile. A captured call runs no code of the user's (O7).
+    #[inline]
+    pub(crate) fn record(
+        &mut self,
+        operation: Operation,
+        retain: impl FnOnce(&mut Owners),
+        call: impl FnOnce() -> CudaResult<()>,
+    ) -> CudaResult<()> {
+        let result = call();
+        match &result {
+            Ok(()) => {
+                retain(&mut self.owners);
+                self.operations.push(operation);
+            }
+            Err(error) => self.failed(operation, error.code()),
+        }
+        result
+    }
+
     fn admit(&mut self, stream: &Stream, gate: &Arc<CaptureGate>, joined: Option<Operation>) {
         self.members.push(Member { stream: stream.clone(), gate: gate.clone(), joined });
     }
@@ -174,6 +201,22 @@ impl LogState {
         if self.failure.is_none() {
             let operation = LoggedOperation::new(self.operations.len(), &operation);
             self.failure = Some(FailedOperation { operation, code });
+        }
+    }
+
+    /// Takes what was recorded, and leaves room for the next capture.
+    fn take(&mut self) -> Recorded {
+        let last = self
+            .operations
+            .last()
+            .map(|operation| LoggedOperation::new(self.operations.len() - 1, operation));
+        self.operations.clear();
+        self.operations.shrink_to(KEPT_OPERATIONS);
+        Recorded {
+            owners: std::mem::take(&mut self.owners),
+            last,
+            forks: Vec::new(),
+            failure: self.failure.take(),
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::stream::Stream;
 pub use error::{CaptureError, FailedOperation, Fork, LoggedOperation};
 pub(crate) use gate::CaptureGate;
 pub use info::{CaptureInfo, CaptureStatus};
-pub(crate) use log::{CaptureLog, has_ended};
+pub(crate) use log::{CaptureLog, Recording, has_ended};
 pub use mode::{CaptureMode, ThreadCaptureMode};
 
 /// An open capture of a stream: what is submitted to the stream is recorded instead of run, and
@@ -78,7 +78,7 @@ impl<'s> StreamGraphCapture<'s> {
             )
         })?;
         check_begin(stream)?;
-        let log = CaptureLog::new();
+        let log = stream.with_gate(CaptureLog::new);
         let id = CaptureLog::open(&log, stream, || {
             // Counted before it begins: nobody waits for the context from here on.
             stream.context().capture_began();

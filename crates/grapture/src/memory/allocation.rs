@@ -85,6 +85,12 @@ impl BufferInner {
         &self.context
     }
 
+    /// Whether it was allocated in the order of a stream.
+    #[inline]
+    pub(crate) fn is_ordered(&self) -> bool {
+        matches!(self.origin, Origin::Ordered(_))
+    }
+
     /// Prepares for an operation on the stream that is about to be submitted or captured: for
     /// memory that was allocated in the order of another stream, has this one wait for that, and
     /// remembers that the release must wait for this one. For other memory it is nothing.
