@@ -62,7 +62,7 @@ impl<P: Program> Side<P> {
     }
 
     fn capture(&mut self, plan: &Plan, keep: bool) -> Result<(), P::Error> {
-        // What is destroyed in the background is gone before anything is timed again.
+        // What is destroyed in the background has time to go before anything is timed again.
         self.exec = None;
         rest(Duration::from_micros(30) + Duration::from_nanos(50) * plan.n as u32);
         let capture = self.program.begin()?;
