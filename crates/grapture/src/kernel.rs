@@ -345,15 +345,21 @@ impl Asking<'_> {
         })
     }
 
-    /// The sizes of the parameters: the driver refuses the first index past the last.
+    /// The sizes of the parameters. A driver before 13.2 cannot say how many there are: it is asked
+    /// until it refuses the first index past the last, which a checker of API calls reports.
     fn parameters(&self) -> CudaResult<Option<Box<[usize]>>> {
         let driver = self.context.driver();
         if !driver.has(Function::cuFuncGetParamInfo) {
             return Ok(None);
         }
         driver.relaxed(|functions| {
+            let mut count = usize::MAX;
+            if driver.has(Function::cuFuncGetParamCount) {
+                // SAFETY: a function of a live module, and a live out-pointer.
+                check(unsafe { (functions.cuFuncGetParamCount)(self.raw, &mut count) })?;
+            }
             let mut sizes = Vec::new();
-            loop {
+            while sizes.len() < count {
                 let (mut offset, mut size) = (0, 0);
                 // SAFETY: a function of a live module, and live out-pointers.
                 let asked = check(unsafe {
@@ -362,10 +368,11 @@ impl Asking<'_> {
                 });
                 match asked {
                     Ok(()) => sizes.push(size),
-                    Err(CudaError::InvalidValue) => return Ok(Some(sizes.into())),
+                    Err(CudaError::InvalidValue) if count == usize::MAX => break,
                     Err(error) => return Err(error),
                 }
             }
+            Ok(Some(sizes.into()))
         })
     }
 }

@@ -51,6 +51,11 @@ impl Owners {
         self.list.push(owner.clone());
     }
 
+    /// Makes room for the first owners, so that the first operation need not.
+    pub(crate) fn reserve(&mut self) {
+        self.list.reserve(2 * RECENT);
+    }
+
     /// Keeps a value alive that nothing else shares.
     pub(crate) fn retain_value<T: Any + Send + Sync>(&mut self, value: T) {
         self.list.push(Arc::new(value));

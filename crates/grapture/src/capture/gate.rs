@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use grapture_sys::CUDA_ERROR_ILLEGAL_STATE;
+use spin::Yield;
+use spin::mutex::{SpinMutex, SpinMutexGuard};
 
 use crate::capture::{CaptureLog, Recording};
 use crate::error::{CudaError, CudaResult};
@@ -12,6 +14,9 @@ use crate::error::{CudaError, CudaResult};
 const CAPTURING: usize = 1 << (usize::BITS - 1);
 /// Set with it if the capture began on this stream.
 const ORIGIN: usize = 1 << (usize::BITS - 2);
+
+/// The lock on what a capture records.
+pub(crate) type RecordingGuard<'a> = SpinMutexGuard<'a, Recording>;
 
 /// Keeps apart what runs on a stream and what a capture records.
 ///
@@ -25,7 +30,11 @@ pub(crate) struct CaptureGate {
     state: AtomicUsize,
     capture: Mutex<Option<Arc<CaptureLog>>>,
     /// What the capture that began on this stream records.
-    recording: Mutex<Recording>,
+    ///
+    /// Held for a driver call of some 0.3 µs at a time. Two threads that submit to one capture at
+    /// once are rare, and a lock that need not know of sleepers is given back without an atomic
+    /// exchange: a sixth of what the library adds to a captured operation.
+    recording: SpinMutex<Recording, Yield>,
     /// For who waits until no submission is being made.
     draining: Mutex<()>,
     drained: Condvar,
@@ -41,7 +50,7 @@ impl CaptureGate {
     /// What the capture records that began on this stream, if one is open: the way of most
     /// captured operations, with one lock.
     #[inline]
-    pub(crate) fn own_recording(&self) -> Option<MutexGuard<'_, Recording>> {
+    pub(crate) fn own_recording(&self) -> Option<RecordingGuard<'_>> {
         if self.state.load(Ordering::Acquire) & ORIGIN == 0 {
             return None;
         }
@@ -49,8 +58,9 @@ impl CaptureGate {
         if recording.is_open() { Some(recording) } else { None }
     }
 
-    pub(crate) fn recording(&self) -> MutexGuard<'_, Recording> {
-        self.recording.lock().unwrap_or_else(PoisonError::into_inner)
+    #[inline]
+    pub(crate) fn recording(&self) -> RecordingGuard<'_> {
+        self.recording.lock()
     }
 
     /// The capture that records the stream.

@@ -1,11 +1,11 @@
 //! [`CaptureLog`]: what an open capture has recorded, whom it keeps alive, and what went wrong.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use grapture_sys::CUDA_ERROR_INVALID_VALUE;
 
-use crate::capture::CaptureGate;
 use crate::capture::error::{FailedOperation, Fork, LoggedOperation};
+use crate::capture::gate::{CaptureGate, RecordingGuard};
 use crate::error::{CudaError, CudaResult};
 use crate::graph::GraphKey;
 use crate::operation::Operation;
@@ -78,7 +78,7 @@ impl CaptureLog {
     }
 
     /// What it records, while it is open.
-    fn recording(&self) -> Option<MutexGuard<'_, Recording>> {
+    fn recording(&self) -> Option<RecordingGuard<'_>> {
         let recording = self.lock();
         if recording.open == Some(self.key) { Some(recording) } else { None }
     }
@@ -94,6 +94,7 @@ impl CaptureLog {
                 let mut recording = log.lock();
                 let begun = begin()?;
                 recording.open = Some(log.key);
+                recording.owners.reserve();
                 recording.admit(stream, gate, None);
                 Ok(begun)
             })
@@ -161,7 +162,7 @@ impl CaptureLog {
         (ended, Recorded { forks, ..recorded })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Recording> {
+    fn lock(&self) -> RecordingGuard<'_> {
         self.gate.recording()
     }
 }

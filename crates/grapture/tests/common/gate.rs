@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use grapture::Stream;
 
 /// How long a stream is held at most: whoever waits for a closed gate fails then.
-const LIMIT: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// A gate. Dropping it opens it.
 pub struct Gate {
