@@ -8,7 +8,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use grapture::sys::{
-    CUDA_SUCCESS, CUdeviceptr, CUfunction, CUgraphExec, CUresult, CUstream, FunctionInfo, Functions,
+    CUDA_SUCCESS, CUdeviceptr, CUfunction, CUgraphExec, CUresult, CUstream, Function, FunctionInfo,
+    Functions,
 };
 use grapture::{
     CU_STREAM_CAPTURE_MODE_RELAXED, Context, DeviceBuffer, Driver, Stream, StreamGraphCapture,
@@ -59,7 +60,10 @@ grapture::sys::driver_functions!(addresses);
 
 fn main() {
     let simulated = Simulation::new(SimConfig::default()).driver();
-    let resolver = move |info: &'static FunctionInfo| address(simulated.functions(), info.symbol);
+    let resolver = move |info: &'static FunctionInfo| match Function::from_symbol(info.symbol) {
+        Some(function) if simulated.has(function) => address(simulated.functions(), info.symbol),
+        _ => std::ptr::null(),
+    };
     // SAFETY: the addresses are those of the simulated driver's table, and of the functions above
     // with the signatures of their lines.
     let driver = unsafe { Driver::from_resolver("a driver that does nothing", resolver) };
