@@ -71,7 +71,10 @@ impl State {
     ) -> Result<Ended, CUresult> {
         let (_, sequence) = self.captures.end(stream)?;
         let verdict = self.judge(&sequence, thread);
-        let removed = self.leave_graph(&sequence, verdict.is_ok() && wanted)?;
+        // A capture that fails takes also a graph of the program's with it: a real driver does not
+        // know that graph afterwards.
+        let keep = verdict.is_ok() && (wanted || !sequence.begin.owns_graph);
+        let removed = self.leave_graph(&sequence, keep)?;
         Ok(Ended { graph: verdict.map(|()| sequence.begin.graph), removed })
     }
 
@@ -81,8 +84,8 @@ impl State {
         sequence.check_joined(&self.graphs.graph(sequence.begin.graph)?.def)
     }
 
-    /// Frees the graph of a capture that is over, and destroys it if it was made for the capture
-    /// and nobody gets it.
+    /// Frees the graph of a capture that is over, and destroys it unless somebody gets it, or it
+    /// belongs to a node, or another capture still fills it.
     pub(super) fn leave_graph(
         &mut self,
         sequence: &Sequence,
@@ -91,7 +94,7 @@ impl State {
         let id = sequence.begin.graph;
         let graph = self.graphs.graph_mut(id)?;
         graph.captures = graph.captures.checked_sub(1).ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        let destroy = sequence.begin.owns_graph && !keep;
-        if destroy { self.graphs.destroy(id) } else { Ok(Removed::default()) }
+        let keep = keep || graph.embedded_in.is_some() || graph.captures > 0;
+        if keep { Ok(Removed::default()) } else { self.graphs.destroy(id) }
     }
 }

@@ -241,5 +241,5 @@ fn graph_of(state: &State, id: SequenceId) -> Result<super::GraphId, CUresult> {
 /// to be dropped when no lock is held.
 pub(crate) fn stream_destroyed(state: &mut State, stream: StreamId) -> Option<Arc<Removed>> {
     let sequence = state.captures.forget_stream(stream)?;
-    state.leave_graph(&sequence, false).ok().map(Arc::new)
+    state.leave_graph(&sequence, !sequence.begin.owns_graph).ok().map(Arc::new)
 }

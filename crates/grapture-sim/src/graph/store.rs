@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use grapture_sys::{
-    CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED, CUgraph_st, CUgraphNode_st, CUresult,
+    CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED, CUgraph_st,
+    CUgraphNode_st, CUresult,
 };
 
 use super::definition::{GraphDef, LocalId};
@@ -223,7 +224,7 @@ impl Graphs {
     pub(crate) fn remove_node(&mut self, node: NodeRef) -> Result<Removed, CUresult> {
         let graph = self.graph_mut(node.graph)?;
         if graph.captures > 0 {
-            return Err(CUDA_ERROR_INVALID_VALUE);
+            return Err(CUDA_ERROR_ILLEGAL_STATE);
         }
         let params = graph.def.remove_node(node.local)?;
         if let Some(handle) = graph.handles.remove(&node.local) {
@@ -240,8 +241,11 @@ impl Graphs {
     /// Destroys a graph of the program's.
     pub(crate) fn destroy(&mut self, id: GraphId) -> Result<Removed, CUresult> {
         let graph = self.graph(id)?;
-        if graph.embedded_in.is_some() || graph.captures > 0 {
+        if graph.embedded_in.is_some() {
             return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        if graph.captures > 0 {
+            return Err(CUDA_ERROR_ILLEGAL_STATE);
         }
         let mut removed = Removed::default();
         self.remove_graph(id, &mut removed);

@@ -27,6 +27,7 @@ tiers! {
     alone {
         dangerous_destruction_of_a_graph_under_capture,
         dangerous_destruction_of_a_node_under_capture,
+        dangerous_destruction_of_a_graph_of_the_program_under_capture,
     }
 }
 
@@ -208,7 +209,7 @@ fn dangerous_destruction_of_a_graph_under_capture(rig: &Rig) {
     let (_, graph) = dependency(rig, s);
     let code = cu!(rig, cuGraphDestroy(graph));
     let status = rig.status(s);
-    assert_eq!((code, status, rig.end_and_count(s)), (1, 1, (0, 1)));
+    assert_eq!((code, status, rig.end_and_count(s)), (401, 1, (0, 1)));
 }
 
 fn dangerous_destruction_of_a_node_under_capture(rig: &Rig) {
@@ -218,5 +219,17 @@ fn dangerous_destruction_of_a_node_under_capture(rig: &Rig) {
     let (node, _) = dependency(rig, s);
     let code = cu!(rig, cuGraphDestroyNode(node));
     let status = rig.status(s);
-    assert_eq!((code, status, rig.end_and_count(s)), (1, 1, (0, 1)));
+    assert_eq!((code, status, rig.end_and_count(s)), (401, 1, (0, 1)));
+}
+
+/// Guessed: as what a capture made for itself, also a node that no operation depends on.
+fn dangerous_destruction_of_a_graph_of_the_program_under_capture(rig: &Rig) {
+    let (s, graph) = (rig.stream, rig.new_graph());
+    let mut node = null_mut();
+    ok!(rig, cuGraphAddEmptyNode(&mut node, graph, null(), 0));
+    let mode = CUstreamCaptureMode(THREAD_LOCAL);
+    ok!(rig, cuStreamBeginCaptureToGraph(s, graph, null(), null(), 0, mode));
+    let codes = [cu!(rig, cuGraphDestroy(graph)), cu!(rig, cuGraphDestroyNode(node))];
+    let status = rig.status(s);
+    assert_eq!((codes, status, rig.end_and_count(s)), ([401, 401], 1, (0, 1)));
 }

@@ -1,6 +1,6 @@
 //! User objects: what graphs, executables and launches keep alive.
 
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 
 use grapture_sys::*;
 
@@ -14,6 +14,7 @@ tiers! {
         user_objects_are_counted,
         a_graph_may_be_asked_for_more_references_than_it_holds,
         an_update_replaces_user_objects_once_launches_are_over,
+        a_broken_capture_ends_the_user_objects_of_its_graph,
     }
     alone {
         destructors_run_without_a_lock_and_may_not_call_the_driver,
@@ -184,4 +185,18 @@ fn an_update_replaces_user_objects_once_launches_are_over(rig: &Rig) {
     assert!(wait_for(|| old.get() == 1), "the launch was the last to hold it");
     ok!(rig, cuGraphExecDestroy(exec));
     assert!(wait_for(|| new.get() == 1));
+}
+
+/// Guessed: the end of a broken capture destroys a graph of the program's, and what that holds.
+fn a_broken_capture_ends_the_user_objects_of_its_graph(rig: &Rig) {
+    let (s, counter) = (rig.stream, Counter::default());
+    let graph = rig.new_graph();
+    let object = user_object(rig, &counter);
+    ok!(rig, cuGraphRetainUserObject(graph, object, 1, 1));
+    let mode = CUstreamCaptureMode(GLOBAL);
+    ok!(rig, cuStreamBeginCaptureToGraph(s, graph, null(), null(), 0, mode));
+    let (query, before) = (rig.query(s), counter.get());
+    let end = rig.end(s).0;
+    let ended = wait_for(|| counter.get() == 1);
+    assert_eq!((query, before, end, ended), (900, 0, 901, true));
 }
