@@ -168,10 +168,6 @@ impl<'a> LaunchBuilder<'a> {
         start as u64
     }
 
-    fn owners(&self) -> impl Iterator<Item = &'a Arc<BufferInner>> {
-        self.arguments.iter().filter_map(|argument| argument.owner)
-    }
-
     /// Submits the launch to the stream. Does not block. In a capture, the kernel, its module and
     /// the memory of `arg` and `arg_mut` are kept alive as long as the graph can run.
     ///
@@ -194,16 +190,17 @@ impl<'a> LaunchBuilder<'a> {
     #[track_caller]
     pub unsafe fn launch(self, stream: &Stream) -> CudaResult<()> {
         self.check(stream)?;
+        let arguments = self.arguments.as_slice();
         let mut inline = [ptr::null_mut(); INLINE];
         let mut spilled;
-        let pointers = match inline.get_mut(..self.arguments.len()) {
+        let pointers = match inline.get_mut(..arguments.len()) {
             Some(pointers) => pointers,
             None => {
-                spilled = vec![ptr::null_mut(); self.arguments.len()];
+                spilled = vec![ptr::null_mut(); arguments.len()];
                 &mut spilled[..]
             }
         };
-        if self.check_arguments(stream.context(), pointers)? {
+        if self.check_arguments(arguments, stream.context(), pointers)? {
             self.note_uses(stream)?;
         }
         let pointers = if pointers.is_empty() { ptr::null_mut() } else { pointers.as_mut_ptr() };
@@ -211,7 +208,9 @@ impl<'a> LaunchBuilder<'a> {
             Operation::new(OperationKind::Kernel),
             |owners| {
                 owners.retain(self.kernel);
-                self.owners().for_each(|owner| owners.retain(owner));
+                for owner in arguments.iter().filter_map(|argument| argument.owner) {
+                    owners.retain(owner);
+                }
             },
             // SAFETY: a live kernel and stream of one context (checked), as many pointers as the
             // kernel has parameters, each to as many bytes as the parameter has (checked where the
@@ -361,16 +360,21 @@ impl<'a> LaunchBuilder<'a> {
     /// Checks the arguments, and fills in where the driver finds each. Gives whether some are
     /// memory that was allocated in the order of a stream.
     #[inline]
-    fn check_arguments(&self, context: &Context, pointers: &mut [*mut c_void]) -> CudaResult<bool> {
-        if let Some(sizes) = self.kernel.parameters() {
-            let fits = sizes.len() == self.arguments.len()
-                && sizes.iter().zip(&self.arguments).all(|(size, given)| *size == given.bytes);
-            if !fits {
-                return Err(self.bad_arguments(sizes));
-            }
+    fn check_arguments(
+        &self,
+        arguments: &[Argument<'a>],
+        context: &Context,
+        pointers: &mut [*mut c_void],
+    ) -> CudaResult<bool> {
+        let sizes = self.kernel.parameters();
+        if let Some(sizes) = sizes.filter(|sizes| sizes.len() != arguments.len()) {
+            return Err(self.bad_arguments(sizes));
         }
         let mut ordered = false;
-        for (pointer, argument) in pointers.iter_mut().zip(&self.arguments) {
+        for (index, (pointer, argument)) in pointers.iter_mut().zip(arguments).enumerate() {
+            if let Some(sizes) = sizes.filter(|sizes| sizes.get(index) != Some(&argument.bytes)) {
+                return Err(self.bad_arguments(sizes));
+            }
             if let Some(owner) = argument.owner {
                 if !owner.context().same(context) {
                     return Err(other_context("kernel.arg"));
@@ -384,7 +388,8 @@ impl<'a> LaunchBuilder<'a> {
 
     #[cold]
     fn note_uses(&self, stream: &Stream) -> CudaResult<()> {
-        self.owners().try_for_each(|owner| owner.note_use(stream))
+        let mut owners = self.arguments.iter().filter_map(|argument| argument.owner);
+        owners.try_for_each(|owner| owner.note_use(stream))
     }
 
     #[cold]
