@@ -7,15 +7,15 @@ use std::time::Duration;
 use grapture_sys::{
     CU_EVENT_BLOCKING_SYNC, CU_EVENT_DEFAULT, CU_EVENT_DISABLE_TIMING, CU_EVENT_RECORD_EXTERNAL,
     CU_EVENT_WAIT_DEFAULT, CU_EVENT_WAIT_EXTERNAL, CUDA_ERROR_CAPTURED_EVENT,
-    CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_NOT_READY,
-    CUDA_ERROR_STREAM_CAPTURE_ISOLATION, CUDA_ERROR_STREAM_CAPTURE_MERGE, CUevent, Functions,
+    CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
+    CUDA_ERROR_STREAM_CAPTURE_MERGE, CUevent, Functions,
 };
 
 use crate::capture::{CaptureLog, check_begin, has_ended};
 use crate::context::Context;
-use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
 use crate::operation::{Operation, OperationKind};
+use crate::raw_event::RawEvent;
 use crate::retain::Owners;
 use crate::stream::Stream;
 
@@ -30,8 +30,7 @@ pub struct Event {
 }
 
 pub(crate) struct EventInner {
-    raw: CUevent,
-    context: Context,
+    event: RawEvent,
     timing: bool,
     last_record: Mutex<LastRecord>,
 }
@@ -47,12 +46,6 @@ enum LastRecord {
         external: bool,
     },
 }
-
-// SAFETY: a `CUevent` belongs to no thread, and it is only passed to driver calls, by value.
-unsafe impl Send for EventInner {}
-// SAFETY: the driver's calls on an event lock it themselves; the field of our own is behind a
-// mutex.
-unsafe impl Sync for EventInner {}
 
 /// How an event is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,25 +97,19 @@ impl Event {
         if options.blocking_sync {
             flags |= CU_EVENT_BLOCKING_SYNC.0;
         }
-        let mut raw = std::ptr::null_mut();
-        context.enter(|functions| {
-            // SAFETY: the out-pointer is a live local.
-            check(unsafe { (functions.cuEventCreate)(&mut raw, flags) })
-        })?;
-        let context = context.clone();
+        let event = RawEvent::with_flags(context, flags)?;
         let last_record = Mutex::new(LastRecord::Never);
-        let inner = EventInner { raw, context, timing: options.timing, last_record };
-        Ok(Event { inner: Arc::new(inner) })
+        Ok(Event { inner: Arc::new(EventInner { event, timing: options.timing, last_record }) })
     }
 
     /// The context.
     pub fn context(&self) -> &Context {
-        &self.inner.context
+        self.inner.event.context()
     }
 
     /// The raw handle. It stays valid as long as a clone of this one lives.
     pub fn as_raw(&self) -> CUevent {
-        self.inner.raw
+        self.inner.event.as_raw()
     }
 
     /// Records the event on the stream: it is reached when all work submitted so far is done.
@@ -133,13 +120,13 @@ impl Event {
     #[doc(alias = "cuEventRecord")]
     #[track_caller]
     pub fn record(&self, stream: &Stream) -> CudaResult<()> {
-        stream.require_context(&self.inner.context, "event")?;
+        stream.require_context(self.inner.event.context(), "event")?;
         // Held over the call: who waits for the event then knows whether it joins a capture.
         let mut last_record = self.lock();
         let operation = Operation::new(OperationKind::EventRecord);
         let record = |functions: &Functions, raw| {
             // SAFETY: a live event and a live stream of one context.
-            unsafe { (functions.cuEventRecord)(self.inner.raw, raw) }
+            unsafe { (functions.cuEventRecord)(self.inner.event.as_raw(), raw) }
         };
         *last_record = stream.route(
             |log| {
@@ -163,7 +150,7 @@ impl Event {
     #[doc(alias = "cuEventRecordWithFlags")]
     #[track_caller]
     pub fn record_external(&self, stream: &Stream) -> CudaResult<()> {
-        stream.require_context(&self.inner.context, "event")?;
+        stream.require_context(self.inner.event.context(), "event")?;
         require_capture(stream)?;
         let mut last_record = self.lock();
         stream.submit(
@@ -171,7 +158,11 @@ impl Event {
             |owners| owners.retain(&self.inner),
             // SAFETY: a live event and a live stream of one context.
             |functions, raw| unsafe {
-                (functions.cuEventRecordWithFlags)(self.inner.raw, raw, CU_EVENT_RECORD_EXTERNAL.0)
+                (functions.cuEventRecordWithFlags)(
+                    self.inner.event.as_raw(),
+                    raw,
+                    CU_EVENT_RECORD_EXTERNAL.0,
+                )
             },
         )?;
         match &mut *last_record {
@@ -202,7 +193,13 @@ impl Event {
         let wait = |functions: &Functions, raw| {
             // SAFETY: a live event and a live stream of one driver (checked); they may be of
             // different contexts.
-            unsafe { (functions.cuStreamWaitEvent)(raw, self.inner.raw, CU_EVENT_WAIT_DEFAULT.0) }
+            unsafe {
+                (functions.cuStreamWaitEvent)(
+                    raw,
+                    self.inner.event.as_raw(),
+                    CU_EVENT_WAIT_DEFAULT.0,
+                )
+            }
         };
         let own = stream.capture_log();
         if let Some(log) = check_wait(&last_record, own.as_ref())? {
@@ -244,7 +241,11 @@ impl Event {
             |owners| owners.retain(&self.inner),
             // SAFETY: a live event and a live stream of one driver (checked).
             |functions, raw| unsafe {
-                (functions.cuStreamWaitEvent)(raw, self.inner.raw, CU_EVENT_WAIT_EXTERNAL.0)
+                (functions.cuStreamWaitEvent)(
+                    raw,
+                    self.inner.event.as_raw(),
+                    CU_EVENT_WAIT_EXTERNAL.0,
+                )
             },
         )
     }
@@ -257,13 +258,7 @@ impl Event {
     #[doc(alias = "cuEventQuery")]
     pub fn is_complete(&self) -> CudaResult<bool> {
         self.refuse_captured()?;
-        // SAFETY: a live event.
-        let asked = self.relaxed(|event| unsafe { (event.functions().cuEventQuery)(event.raw) });
-        match asked {
-            Ok(()) => Ok(true),
-            Err(error) if error.code() == CUDA_ERROR_NOT_READY.0 => Ok(false),
-            Err(error) => Err(error),
-        }
+        self.inner.event.is_complete()
     }
 
     /// Blocks until the event's last record is reached.
@@ -274,8 +269,7 @@ impl Event {
     #[doc(alias = "cuEventSynchronize")]
     pub fn synchronize(&self) -> CudaResult<()> {
         self.refuse_captured()?;
-        // SAFETY: a live event.
-        self.relaxed(|event| unsafe { (event.functions().cuEventSynchronize)(event.raw) })
+        self.inner.event.synchronize()
     }
 
     /// The time on the device from the last record of `start` to that of this event, to about half
@@ -287,7 +281,7 @@ impl Event {
     /// recorded in a capture, or if they are of different contexts; [`CudaError::NotReady`] if either is not reached yet.
     #[doc(alias = "cuEventElapsedTime")]
     pub fn elapsed_since(&self, start: &Event) -> CudaResult<Duration> {
-        if !self.inner.context.same(&start.inner.context) {
+        if !self.inner.event.context().same(start.inner.event.context()) {
             return Err(CudaError::refused(
                 CUDA_ERROR_INVALID_HANDLE,
                 "start",
@@ -299,15 +293,10 @@ impl Event {
             event.require_timing()?;
         }
         let mut milliseconds = 0.0f32;
-        self.relaxed(|event| {
+        let (start, end) = (start.as_raw(), self.as_raw());
+        self.context().driver().relaxed(|functions| {
             // SAFETY: two live events of one context, and the out-pointer is a live local.
-            unsafe {
-                (event.functions().cuEventElapsedTime)(
-                    &mut milliseconds,
-                    start.inner.raw,
-                    event.raw,
-                )
-            }
+            check(unsafe { (functions.cuEventElapsedTime)(&mut milliseconds, start, end) })
         })?;
         Ok(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3))
     }
@@ -335,15 +324,9 @@ impl Event {
         }
     }
 
-    /// A query or a wait for an event breaks the captures of this thread, and global ones of
-    /// others, unless the thread's mode is relaxed (measured).
-    fn relaxed(&self, call: impl FnOnce(&EventInner) -> grapture_sys::CUresult) -> CudaResult<()> {
-        self.inner.context.driver().relaxed(|_| check(call(&self.inner)))
-    }
-
     /// A handle of one driver means nothing to another.
     fn require_driver(&self, stream: &Stream) -> CudaResult<()> {
-        if self.inner.context.driver().same(stream.driver()) {
+        if self.inner.event.context().driver().same(stream.driver()) {
             return Ok(());
         }
         Err(CudaError::refused(
@@ -401,25 +384,10 @@ fn check_wait<'a>(
     Err(CudaError::refused(code, "event", problem))
 }
 
-impl EventInner {
-    fn functions(&self) -> &grapture_sys::Functions {
-        self.context.functions()
-    }
-}
-
-impl Drop for EventInner {
-    fn drop(&mut self) {
-        // SAFETY: made here, and this is the last handle. NVIDIA: an event that is recorded and
-        // not reached yet is released when it is.
-        let code = unsafe { (self.functions().cuEventDestroy_v2)(self.raw) };
-        report("cuEventDestroy", check(code));
-    }
-}
-
 impl fmt::Debug for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Event")
-            .field("raw", &self.inner.raw)
+            .field("raw", &self.inner.event.as_raw())
             .field("timing", &self.inner.timing)
             .finish_non_exhaustive()
     }

@@ -1,4 +1,5 @@
-//! [`RawEvent`]: an event of the library's own.
+//! [`RawEvent`]: an event of the driver, as [`Event`](crate::Event) has one, and as the library marks
+//! the end of launches and of uses of memory with.
 
 use grapture_sys::{CU_EVENT_DISABLE_TIMING, CU_EVENT_WAIT_DEFAULT, CUevent};
 
@@ -7,8 +8,9 @@ use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
 use crate::stream::Stream;
 
-/// An event that no capture sees: its calls are made outside of captures, with the thread's mode
-/// relaxed.
+/// An event of the driver. Whoever records it or has a stream wait for it looks to captures; a query
+/// or a wait is made with the thread's mode relaxed, since it breaks the captures of the thread, and
+/// global ones of others, otherwise (measured).
 pub(crate) struct RawEvent {
     raw: CUevent,
     context: Context,
@@ -20,13 +22,28 @@ unsafe impl Send for RawEvent {}
 unsafe impl Sync for RawEvent {}
 
 impl RawEvent {
+    /// An event without timing.
     pub(crate) fn new(context: &Context) -> CudaResult<RawEvent> {
+        RawEvent::with_flags(context, CU_EVENT_DISABLE_TIMING.0)
+    }
+
+    pub(crate) fn with_flags(context: &Context, flags: u32) -> CudaResult<RawEvent> {
         let mut raw = std::ptr::null_mut();
         context.enter_relaxed(|functions| {
             // SAFETY: the out-pointer is a live local.
-            check(unsafe { (functions.cuEventCreate)(&mut raw, CU_EVENT_DISABLE_TIMING.0) })
+            check(unsafe { (functions.cuEventCreate)(&mut raw, flags) })
         })?;
         Ok(RawEvent { raw, context: context.clone() })
+    }
+
+    #[inline]
+    pub(crate) fn as_raw(&self) -> CUevent {
+        self.raw
+    }
+
+    #[inline]
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
     }
 
     /// Records it on a stream of its context that does not capture meanwhile.
