@@ -69,9 +69,7 @@ impl Owners {
         }
         self.pinned.push(PinnedUse { memory: memory.clone(), written });
     }
-}
 
-impl Owners {
     /// Blocks until the memory among the owners is there: a graph may be launched on any stream,
     /// and what was in the order of another one when it was recorded is not in that stream's.
     pub(crate) fn wait_until_ready(&self) -> CudaResult<()> {
@@ -154,10 +152,12 @@ impl LastLaunch {
             return;
         }
         // A default stream is another one on another thread, so the event is recorded here and
-        // now.
-        let marked =
-            RawEvent::new(stream.context()).and_then(|event| event.record(stream).map(|()| event));
-        *self = match marked {
+        // now; the one of the launch before serves again.
+        let event = match std::mem::replace(self, LastLaunch::Unknown) {
+            LastLaunch::Marked(event) => Ok(event),
+            _ => RawEvent::new(stream.context()),
+        };
+        *self = match event.and_then(|event| event.record(stream).map(|()| event)) {
             Ok(event) => LastLaunch::Marked(event),
             Err(error) => {
                 report("cuEventRecord", Err(error));

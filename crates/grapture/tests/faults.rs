@@ -67,6 +67,30 @@ fn sim_what_cannot_be_waited_for_is_leaked() {
     }
 }
 
+/// A default stream is another one on the reclaimer's thread, so each launch there is marked at
+/// once, by one event.
+#[test]
+fn sim_launches_on_a_default_stream_are_waited_for() {
+    let (sim, setup) = simulation(SimConfig::new());
+    let stream = Stream::per_thread(&setup.context);
+    let (runs, dropped) = (counter(), counter());
+    let exec = counting(&setup.stream(), &runs, &dropped);
+    let gate = Gate::new();
+    gate.hold(&stream);
+    let made = sim.calls(Function::cuEventCreate);
+    for _ in 0..3 {
+        exec.launch(&stream).unwrap();
+    }
+    assert_eq!(sim.calls(Function::cuEventCreate), made + 1);
+    drop(exec);
+    setup.driver.reclaim();
+    assert_eq!(dropped.load(Ordering::SeqCst), 0);
+    gate.open();
+    stream.synchronize().unwrap();
+    assert_eq!(runs.load(Ordering::SeqCst), 3);
+    setup.wait_until(|| dropped.load(Ordering::SeqCst) == 1);
+}
+
 /// A capture of a blocking stream bars a wait for the legacy one, but the copy borrows the host's
 /// memory until it is done.
 #[test]
