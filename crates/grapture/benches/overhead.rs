@@ -78,11 +78,10 @@ unsafe extern "C" fn info(
     status: *mut CUstreamCaptureStatus,
     id: *mut u64,
 ) -> CUresult {
-    // SAFETY: live out-pointers.
-    unsafe {
-        *status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
-        *id = 1;
-    }
+    // SAFETY: a live out-pointer.
+    unsafe { *status = CU_STREAM_CAPTURE_STATUS_ACTIVE };
+    // SAFETY: as above.
+    unsafe { *id = 1 };
     CUDA_SUCCESS
 }
 
