@@ -8,7 +8,7 @@ use grapture::{
     CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_RELAXED,
     CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CU_STREAM_CAPTURE_STATUS_ACTIVE,
     CU_STREAM_CAPTURE_STATUS_INVALIDATED, CU_STREAM_CAPTURE_STATUS_NONE, CUstreamCaptureMode,
-    CaptureMode, CaptureStatus, CudaError, DeviceBuffer, Event, NodeKind, OperationKind, Stream,
+    CaptureMode, CaptureStatus, CudaError, DeviceBuffer, Event, NodeKind, Stream,
     StreamGraphCapture,
 };
 
