@@ -38,6 +38,7 @@ pub mod memory;
 mod module;
 mod occupancy;
 pub mod ptx;
+mod race;
 mod sim;
 mod simulation;
 mod slots;
@@ -46,4 +47,5 @@ mod work;
 
 pub use config::SimConfig;
 pub use live::LiveObjects;
+pub use race::{Race, RaceCheck, RaceSide};
 pub use simulation::{Simulation, driver};

@@ -100,7 +100,11 @@ impl Sim {
         let sim = Arc::new(Sim {
             calls: Calls::new(),
             engine: Engine::new(&config),
-            memory: Memory::new(config.device_count(), config.memory()),
+            memory: Memory::new(
+                config.device_count(),
+                config.memory(),
+                config.checks_uninitialised(),
+            ),
             config,
             slot,
             state: Mutex::new(state),

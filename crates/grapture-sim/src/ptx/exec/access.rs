@@ -232,7 +232,9 @@ impl Memory<'_> {
             }
             return self.load_each(regs, local, (space, element, d), &[at; LANES], mask);
         }
-        let value = self.read((local, 0), space, at, len).map_err(|kind| (kind, first))?;
+        let value = self
+            .read((local, 0), (space, element.strong), at, len)
+            .map_err(|kind| (kind, first))?;
         let value = element.extend(value);
         match element.width {
             64 => regs.wide.put(d, &[value; LANES], mask),
@@ -272,7 +274,7 @@ impl Memory<'_> {
         };
         for lane in lanes(left) {
             out[lane] = self
-                .read((local, lane), space, at[lane], usize::from(element.bytes))
+                .read((local, lane), (space, element.strong), at[lane], usize::from(element.bytes))
                 .map_err(|kind| (kind, lane as u32))?;
         }
         for value in &mut out {
@@ -360,7 +362,7 @@ impl Memory<'_> {
         };
         for lane in lanes(left) {
             let len = usize::from(element.bytes);
-            self.write((local, lane), space, at[lane], len, values[lane])
+            self.write((local, lane), (space, element.strong), at[lane], len, values[lane])
                 .map_err(|kind| (kind, lane as u32))?;
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use super::memory::{LaneFault, Memory, classify, load, refused, store};
 use super::registers::{LANES, Reg, Registers};
+use crate::memory::accesses::AccessKind;
 use crate::memory::bytes::{AccessError, SharedBytes};
 use crate::ptx::alu::nan;
 use crate::ptx::fault::FaultKind;
@@ -237,12 +238,17 @@ impl Memory<'_> {
             let (bytes, offset) = self
                 .find(space, place, len)
                 .map_err(|_| (FaultKind::IllegalAddress { address, len, write: true }, lane))?;
+            // An exchange does not care for what was there.
+            if kind.op != AtomicOp::Exch && !bytes.is_written(offset, len) {
+                return Err((FaultKind::Uninitialised { address, len }, lane));
+            }
             let done = if alone {
                 kind.apply_alone(bytes, offset, a, b)
             } else {
                 kind.apply(bytes, offset, a, b)
             };
             let old = done.map_err(|error| (refused(error, address, len, true), lane))?;
+            self.note(AccessKind::Atomic, space, place, len);
             if d != NO_REG {
                 if wide {
                     regs.wide.get_mut(d)[index] = old;

@@ -8,6 +8,7 @@ use super::block::{Block, Shape};
 use super::memory::GlobalMemory;
 use super::registers::{Constants, LANES, Lanes};
 use super::warp::Machine;
+use crate::memory::accesses::Accesses;
 use crate::ptx::fault::{Fault, FaultKind};
 use crate::ptx::ir::Pooled;
 use crate::ptx::module::{Kernel, Module};
@@ -29,6 +30,8 @@ pub struct Options<'a> {
     pub grid_id: u64,
     /// What `%nsmid` reads.
     pub multiprocessors: u32,
+    /// Where accesses to global memory are noted, which makes them slow.
+    pub accesses: Option<&'a Mutex<Accesses>>,
 }
 
 /// A launch of a kernel.
@@ -198,8 +201,10 @@ impl Launch<'_> {
         progress: &'w Progress<'w>,
         total: u64,
     ) {
-        let fresh = || Block::new(machine, shape, memory, self.params);
-        let mut worker = Worker { progress, total, idle: Vec::new(), running: VecDeque::new() };
+        let notes = self.options.accesses;
+        let fresh = || Block::new(machine, shape, memory, self.params, notes.is_some());
+        let (idle, running) = (Vec::new(), VecDeque::new());
+        let mut worker = Worker { progress, total, idle, running, notes };
         let begin = |worker: &mut Worker<'w>| match worker.claim() {
             Some(number) => {
                 let mut block = worker.idle.pop().unwrap_or_else(fresh);
@@ -234,6 +239,7 @@ struct Worker<'w> {
     total: u64,
     idle: Vec<Block<'w>>,
     running: VecDeque<Block<'w>>,
+    notes: Option<&'w Mutex<Accesses>>,
 }
 
 impl Worker<'_> {
@@ -250,7 +256,12 @@ impl Worker<'_> {
             self.progress.fail(block.stopped());
             return None;
         }
-        match block.turn() {
+        let turn = block.turn();
+        if let Some(notes) = self.notes {
+            let mut notes = notes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            notes.merge(block.take_notes());
+        }
+        match turn {
             Ok(true) => {
                 self.progress.executed.fetch_add(block.executed(), Ordering::Relaxed);
                 self.idle.push(block);

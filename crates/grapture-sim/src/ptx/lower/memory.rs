@@ -20,6 +20,12 @@ fn changes_nothing(word: &str) -> bool {
         || word.starts_with("L2::") && word != "L2::cache_hint"
 }
 
+/// Whether a load or store counts as atomic where races are looked for.
+fn is_strong(modifiers: &Modifiers<'_>) -> bool {
+    let words = ["volatile", "relaxed", "acquire", "release", "mmio"];
+    words.iter().any(|word| modifiers.contains(word))
+}
+
 impl<'a> FunctionLowering<'_, 'a> {
     /// Compiles one of these instructions; `false` when it is none.
     pub(super) fn memory(
@@ -61,12 +67,13 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(true)
     }
 
-    fn element(&self, ty: Type, width: usize) -> Result<Element> {
+    fn element(&self, ty: Type, width: usize, strong: bool) -> Result<Element> {
         if matches!(ty, Type::Pred | Type::B128) {
             return Err(self.unsupported(format!("type '.{}' is not supported here", ty.name())));
         }
         let signed = ty.class() == Class::Signed;
-        Ok(Element { bytes: ty.bytes() as u8, signed, width: 8 * width.max(ty.bytes()) as u8 })
+        let width = 8 * width.max(ty.bytes()) as u8;
+        Ok(Element { bytes: ty.bytes() as u8, signed, width, strong })
     }
 
     /// Space, number of elements and type of a load or store.
@@ -152,6 +159,7 @@ impl<'a> FunctionLowering<'_, 'a> {
     }
 
     fn load(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
+        let strong = is_strong(modifiers);
         let acquire = modifiers.flag("acquire");
         let operands = self.without_policy(modifiers, operands, 2)?;
         let (space, count, ty) = self.access(modifiers)?;
@@ -164,11 +172,11 @@ impl<'a> FunctionLowering<'_, 'a> {
                 _ => d,
             };
             let (d, width) = self.element_register(d, ty, true)?;
-            let element = self.element(ty, width)?;
+            let element = self.element(ty, width, strong)?;
             self.emit(Op::Load { space, element, d, address });
         } else {
             let (list, width) = self.list(d, count, ty, true)?;
-            let element = self.element(ty, width)?;
+            let element = self.element(ty, width, strong)?;
             self.emit(Op::LoadList { space, element, list, count: count as u8, address });
         }
         if acquire {
@@ -178,6 +186,7 @@ impl<'a> FunctionLowering<'_, 'a> {
     }
 
     fn store(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
+        let strong = is_strong(modifiers);
         let release = modifiers.flag("release");
         let operands = self.without_policy(modifiers, operands, 2)?;
         let (space, count, ty) = self.access(modifiers)?;
@@ -191,11 +200,11 @@ impl<'a> FunctionLowering<'_, 'a> {
         }
         if count == 1 {
             let (a, width) = self.element_register(a, ty, false)?;
-            let element = self.element(ty, width)?;
+            let element = self.element(ty, width, strong)?;
             self.emit(Op::Store { space, element, a, address });
         } else {
             let (list, width) = self.list(a, count, ty, false)?;
-            let element = self.element(ty, width)?;
+            let element = self.element(ty, width, strong)?;
             self.emit(Op::StoreList { space, element, list, count: count as u8, address });
         }
         Ok(())
