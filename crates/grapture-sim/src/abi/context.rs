@@ -135,6 +135,7 @@ fn limit_default(limit: CUlimit) -> Result<usize, CUresult> {
 pub(crate) fn cuCtxSetLimit(sim: &Sim, limit: CUlimit, value: usize) -> Answer {
     let mut state = sim.lock();
     let current = state.current()?;
+    capture::check_unsafe_call(&mut state)?;
     limit_default(limit)?;
     if limit == CU_LIMIT_SHMEM_SIZE || limit == CU_LIMIT_CIG_ENABLED {
         return Err(CUDA_ERROR_UNSUPPORTED_LIMIT);

@@ -58,7 +58,7 @@ pub(crate) fn cuStreamAttachMemAsync(
 ) -> Answer {
     let mut state = sim.lock();
     let id = state.find_stream(stream.address())?;
-    capture::check_uncapturable(&mut state, id)?;
+    capture::check_stream_wait(&mut state, id)?;
     let managed = sim.memory.find(address).is_some_and(|a| a.kind == AllocationKind::Managed);
     if !managed || !matches!(flags, 1 | 2 | 4) {
         return Err(CUDA_ERROR_INVALID_VALUE);

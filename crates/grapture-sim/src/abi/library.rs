@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use grapture_sys::*;
 
 use super::{Ptr, function, module};
+use crate::capture;
 use crate::context::Context;
 use crate::handle::Id;
 use crate::module::{Function, Image, JitOptions, Kernel, KernelCode, Library, Module, Settings};
@@ -98,8 +99,9 @@ pub(crate) fn cuLibraryLoadData(
 
 /// Waits for the work of the contexts that the library is loaded in.
 pub(crate) fn cuLibraryUnload(sim: &Sim, library: Ptr<CUlib_st>) -> Answer {
-    let state = sim.lock();
+    let mut state = sim.lock();
     let id = named(&state, library)?;
+    capture::check_unsafe_call(&mut state)?;
     let contexts = sound(&state, library)?.modules.keys();
     let keys: Vec<u64> = contexts
         .filter_map(|context| state.contexts.get(*context))

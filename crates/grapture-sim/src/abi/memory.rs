@@ -94,7 +94,7 @@ fn free(sim: &Sim, address: u64, freeable: fn(AllocationKind) -> bool) -> Answer
 pub(crate) fn cuMemFree_v2(sim: &Sim, address: CUdeviceptr) -> Answer {
     use AllocationKind::{Device, Managed, Pooled};
     if address == 0 {
-        return Ok(());
+        return capture::check_unsafe_call(&mut sim.lock());
     }
     free(sim, address, |kind| matches!(kind, Device | Pooled | Managed))
 }

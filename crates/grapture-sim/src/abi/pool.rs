@@ -44,6 +44,7 @@ pub(crate) fn cuDeviceSetMemPool(
     let mut state = sim.lock();
     let ordinal = state.device(dev)?.ordinal;
     let id = named(&state, pool)?;
+    capture::check_unsafe_call(&mut state)?;
     if state.pools.get(id).is_none_or(|pool| pool.device != ordinal) {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -135,6 +136,7 @@ pub(crate) fn cuMemFreeAsync(sim: &Sim, address: CUdeviceptr, stream: Ptr<CUstre
     if capture::free(sim, &mut state, id, address)? {
         return Ok(());
     }
+    capture::check_unsafe_call(&mut state)?;
     if state.graphs.end_allocation(address) {
         return stream::run_now(sim, &mut state, id, Work::Free(address)).map(drop);
     }
@@ -183,6 +185,7 @@ pub(super) fn location_of(props: Ptr<CUmemPoolProps_v1>) -> Result<[u32; 2], CUr
 pub(crate) fn cuMemPoolDestroy(sim: &Sim, pool: Ptr<CUmemPoolHandle_st>) -> Answer {
     let mut state = sim.lock();
     let id = named(&state, pool)?;
+    capture::check_unsafe_call(&mut state)?;
     if state.pools.get(id).is_some_and(|pool| pool.default) {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -271,6 +274,7 @@ pub(crate) fn cuMemPoolSetAccess(
 ) -> Answer {
     let mut state = sim.lock();
     let id = named(&state, pool)?;
+    capture::check_unsafe_call(&mut state)?;
     for index in 0..count {
         let wanted = map.at(index)?.read()?;
         let [_, location] = map.at(index)?.cast::<[u32; 2]>().read()?;
@@ -293,6 +297,7 @@ pub(crate) fn cuMemPoolGetAccess(
     flags.required()?;
     let mut state = sim.lock();
     let id = named(&state, pool)?;
+    capture::check_unsafe_call(&mut state)?;
     let [kind, ordinal] = location.cast::<[u32; 2]>().read()?;
     if kind != CU_MEM_LOCATION_TYPE_DEVICE.0 {
         return Err(CUDA_ERROR_INVALID_VALUE);

@@ -57,8 +57,13 @@ pub(crate) fn cuStreamGetPriority(sim: &Sim, stream: Ptr<CUstream_st>, out: Ptr<
     ask(sim, stream, out, |stream| stream.priority)
 }
 
+/// Of all questions about a stream, the one that no capture survives.
 pub(crate) fn cuStreamGetFlags(sim: &Sim, stream: Ptr<CUstream_st>, out: Ptr<u32>) -> Answer {
-    ask(sim, stream, out, |stream| stream.flags)
+    out.required()?;
+    let mut state = sim.lock();
+    let id = state.find_stream(stream.address())?;
+    capture::check_uncapturable(&mut state, id)?;
+    out.write(state.stream(id)?.flags)
 }
 
 pub(crate) fn cuStreamGetId(sim: &Sim, stream: Ptr<CUstream_st>, out: Ptr<u64>) -> Answer {

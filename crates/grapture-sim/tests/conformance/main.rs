@@ -1,6 +1,7 @@
 //! One case per rule of the driver, written once and run on both: the tests of `sim_tier` on the
-//! simulated driver, those of `gpu_tier` on the one that the system has. What they state is what a
-//! real driver (13.0, on an H200) answered, or what is guessed until one is asked.
+//! simulated driver, those of `gpu_tier` on the one that the system has. What an H200 with driver
+//! 13.0 answered stands in a golden file that both tiers are held against, and in assertions where
+//! these explain the rule.
 //!
 //! The tests of the GPU share a process, a device and its primary context, so they run one by one
 //! (`--test-threads=1`), and each leaves the context as it found it.
@@ -8,13 +9,14 @@
 #[macro_use]
 mod tiers;
 
+mod golden;
 mod host;
 mod rig;
 mod subject;
+mod transcript;
 
 mod capture_contexts;
 mod capture_corners;
-mod capture_matrix;
 mod capture_rules;
 mod codes;
 mod contexts;
@@ -25,5 +27,6 @@ mod graph_kernels;
 mod graph_launch;
 mod graph_shapes;
 mod graph_users;
+mod matrix;
 mod memory_corners;
 mod ordering;

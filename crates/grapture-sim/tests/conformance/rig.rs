@@ -9,6 +9,7 @@ use grapture_sys::*;
 
 use crate::host::{Gate, run_boxed, wait_for};
 use crate::subject::Subject;
+use crate::transcript::{self, quietly, saw};
 
 pub const NULL_STREAM: CUstream = std::ptr::null_mut();
 pub const GLOBAL: u32 = 0;
@@ -68,10 +69,26 @@ pub fn real(body: impl FnOnce(&Rig)) {
     run(Subject::real(), body);
 }
 
-fn run(subject: Subject, body: impl FnOnce(&Rig)) {
-    let rig = Rig::on(subject);
+/// As [`simulated`], for a case that breaks the context.
+pub fn simulated_ruin(body: impl FnOnce(&Rig)) {
+    ruin(Subject::simulated(), body);
+}
+
+/// As [`real`], for a case that breaks the context of its process.
+pub fn real_ruin(body: impl FnOnce(&Rig)) {
+    ruin(Subject::real(), body);
+}
+
+fn ruin(subject: Subject, body: impl FnOnce(&Rig)) {
+    let rig = quietly(|| Rig::on(subject));
     body(&rig);
-    rig.close();
+    rig.closed.set(true);
+}
+
+fn run(subject: Subject, body: impl FnOnce(&Rig)) {
+    let rig = quietly(|| Rig::on(subject));
+    body(&rig);
+    quietly(|| rig.close());
 }
 
 impl Rig {
@@ -133,7 +150,7 @@ impl Rig {
     /// What only the simulated driver can tell, or be asked.
     pub fn on_simulation(&self, check: impl FnOnce(&Simulation)) {
         if let Some(sim) = &self.sim {
-            check(sim);
+            quietly(|| check(sim));
         }
     }
 
@@ -215,7 +232,7 @@ impl Rig {
     pub fn status(&self, stream: CUstream) -> u32 {
         let mut status = CUstreamCaptureStatus(99);
         ok!(self, cuStreamIsCapturing(stream, &mut status));
-        status.0
+        saw("status", status.0)
     }
 
     /// Ends a capture: the code and the graph.
@@ -249,7 +266,7 @@ impl Rig {
         if graph.is_null() {
             return (code, 0);
         }
-        let count = self.nodes(graph).len();
+        let count = saw("nodes", self.nodes(graph).len());
         ok!(self, cuGraphDestroy(graph));
         (code, count)
     }
@@ -299,7 +316,7 @@ impl Rig {
                 text += &format!("({},{})", data.from_port, data.type_);
             }
         }
-        text
+        saw("shape", text)
     }
 
     pub fn instantiate(&self, graph: CUgraph) -> CUgraphExec {
@@ -379,11 +396,12 @@ impl Rig {
 
     /// Runs on another thread, with the context current there and the thread in a capture mode.
     pub fn elsewhere<R: Send>(&self, mode: u32, run: impl FnOnce() -> R + Send) -> R {
+        let transcript = transcript::current();
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 ok!(self, cuCtxSetCurrent(self.context));
                 self.exchange(mode);
-                run()
+                transcript::writing_to(transcript, run)
             });
             thread.join().expect("the other thread")
         })
@@ -403,6 +421,12 @@ impl Drop for Rig {
         if self.closed.get() || self.sim.is_some() {
             return;
         }
+        quietly(|| self.abandon());
+    }
+}
+
+impl Rig {
+    fn abandon(&self) {
         let mut mode = CUstreamCaptureMode(GLOBAL);
         cu!(self, cuThreadExchangeStreamCaptureMode(&mut mode));
         cu!(self, cuCtxSetCurrent(self.context));
