@@ -5,8 +5,9 @@ use std::sync::{Arc, OnceLock};
 use std::thread::ThreadId;
 
 use grapture_sys::{
-    CU_CTX_LMEM_RESIZE_TO_MAX, CU_CTX_MAP_HOST, CU_CTX_SCHED_MASK, CU_STREAM_CAPTURE_MODE_GLOBAL,
-    CUDA_ERROR_INVALID_VALUE, CUctx_st, CUresult, CUstreamCaptureMode,
+    CU_CTX_COREDUMP_ENABLE, CU_CTX_LMEM_RESIZE_TO_MAX, CU_CTX_MAP_HOST, CU_CTX_SCHED_MASK,
+    CU_CTX_SYNC_MEMOPS, CU_CTX_USER_COREDUMP_ENABLE, CU_STREAM_CAPTURE_MODE_GLOBAL,
+    CUDA_ERROR_INVALID_DEVICE, CUDA_ERROR_INVALID_VALUE, CUctx_st, CUresult, CUstreamCaptureMode,
 };
 
 use crate::capture;
@@ -24,16 +25,17 @@ pub(crate) struct ContextCore {
     pub(crate) key: u64,
     /// The device's ordinal.
     pub(crate) device: usize,
-    fault: OnceLock<Fault>,
+    /// Shared by all contexts of the device.
+    fault: Arc<OnceLock<Fault>>,
 }
 
 impl ContextCore {
-    /// A sound one.
-    pub(crate) fn new(key: u64, device: usize) -> Arc<ContextCore> {
-        Arc::new(ContextCore { key, device, fault: OnceLock::new() })
+    /// One on a device, with the fault of that device.
+    pub(crate) fn new(key: u64, device: usize, fault: Arc<OnceLock<Fault>>) -> Arc<ContextCore> {
+        Arc::new(ContextCore { key, device, fault })
     }
 
-    /// What broke the context.
+    /// What broke the contexts of the device.
     pub(crate) fn fault(&self) -> Option<&Fault> {
         self.fault.get()
     }
@@ -43,7 +45,7 @@ impl ContextCore {
         self.fault.get().map_or(Ok(()), |fault| Err(fault.code))
     }
 
-    /// Breaks the context; the first fault stays.
+    /// Breaks the contexts of the device for good: the first fault stays.
     pub(crate) fn break_with(&self, fault: Fault) {
         // Only the first fault counts.
         let _ = self.fault.set(fault);
@@ -91,15 +93,33 @@ impl Default for ThreadState {
 
 /// The flags that a context may be made with.
 pub(crate) fn check_flags(flags: u32) -> Result<(), CUresult> {
-    let known = CU_CTX_SCHED_MASK.0 | CU_CTX_MAP_HOST.0 | CU_CTX_LMEM_RESIZE_TO_MAX.0;
+    let known = CU_CTX_SCHED_MASK.0
+        | CU_CTX_MAP_HOST.0
+        | CU_CTX_LMEM_RESIZE_TO_MAX.0
+        | CU_CTX_COREDUMP_ENABLE.0
+        | CU_CTX_USER_COREDUMP_ENABLE.0
+        | CU_CTX_SYNC_MEMOPS.0;
     let policy = flags & CU_CTX_SCHED_MASK.0;
     let one_policy = policy == 0 || policy.is_power_of_two();
     if flags & !known == 0 && one_policy { Ok(()) } else { Err(CUDA_ERROR_INVALID_VALUE) }
 }
 
-/// The flags that a context has, of those that it was asked to have.
+/// As [`check_flags`], for a primary context, which maps host memory anyway.
+pub(crate) fn check_primary_flags(flags: u32) -> Result<(), CUresult> {
+    if flags & CU_CTX_MAP_HOST.0 != 0 { Err(CUDA_ERROR_INVALID_VALUE) } else { check_flags(flags) }
+}
+
+/// The flags that a context tells, of those that it was asked to have: what a program asks for by
+/// itself to see of a fault is told as the ordinary way to.
 pub(crate) fn effective_flags(flags: u32) -> u32 {
-    flags | CU_CTX_MAP_HOST.0 | CU_CTX_LMEM_RESIZE_TO_MAX.0
+    let user = CU_CTX_USER_COREDUMP_ENABLE.0;
+    let dump = if flags & user == 0 { 0 } else { CU_CTX_COREDUMP_ENABLE.0 };
+    flags & !user | dump | CU_CTX_LMEM_RESIZE_TO_MAX.0
+}
+
+/// The flags that a primary context tells: it always maps host memory.
+pub(crate) fn primary_flags(flags: u32) -> u32 {
+    effective_flags(flags) | CU_CTX_MAP_HOST.0
 }
 
 impl State {
@@ -109,18 +129,21 @@ impl State {
         device: usize,
         primary: bool,
         flags: u32,
-    ) -> Id<Context> {
+    ) -> Result<Id<Context>, CUresult> {
         let key = self.fresh_id();
+        let fault = &self.devices.get(device).ok_or(CUDA_ERROR_INVALID_DEVICE)?.fault;
+        let core = ContextCore::new(key, device, fault.clone());
+        core.check()?;
         let context = Context {
-            core: ContextCore::new(key, device),
+            core,
             primary,
-            flags: effective_flags(flags),
+            flags,
             limits: HashMap::new(),
             legacy: None,
             per_thread: HashMap::new(),
             orphans: Vec::new(),
         };
-        self.contexts.insert(context)
+        Ok(self.contexts.insert(context))
     }
 
     /// The legacy default stream of a context.

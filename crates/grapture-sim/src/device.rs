@@ -1,8 +1,11 @@
 //! Devices: what they are and what they can do.
 
+use std::sync::{Arc, OnceLock};
+
 use grapture_sys::CUdevice_attribute;
 
 use crate::context::Context;
+use crate::fault::Fault;
 use crate::handle::{Id, Registry};
 use crate::memory::Pool;
 
@@ -19,6 +22,8 @@ pub(crate) struct Device {
     pub(crate) retains: usize,
     /// The flags of the primary context.
     pub(crate) primary_flags: u32,
+    /// What broke its contexts.
+    pub(crate) fault: Arc<OnceLock<Fault>>,
     /// Its own pool.
     pub(crate) default_pool: Id<Pool>,
     /// The pool of `cuMemAllocAsync`.
@@ -85,6 +90,7 @@ impl Device {
             primary: None,
             retains: 0,
             primary_flags: 0,
+            fault: Arc::default(),
             default_pool: pool,
             current_pool: pool,
         }

@@ -115,7 +115,7 @@ fn check_measures(
     if !good {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    if let Some(cluster) = attributes.cluster {
+    if let Some(cluster) = attributes.cluster.or(code.required_cluster) {
         check_cluster(settings, shape.grid, cluster)?;
     }
     if attributes.cooperative {
@@ -152,11 +152,17 @@ fn pack(
     }
     if params.is_null() {
         let given = read_extra(extra.required()?)?;
-        if given.len() < code.param_bytes {
+        if given.is_empty() {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
-        packed.copy_from_slice(given.get(..code.param_bytes).unwrap_or(&given));
+        // What a short buffer lacks is not looked at.
+        let place = packed.get_mut(..given.len());
+        place.ok_or(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)?.copy_from_slice(&given);
         return Ok(packed);
+    }
+    // A list that says nothing is none.
+    if !extra.is_null() && extra.pointee(0)?.address() as u32 != CU_LAUNCH_PARAM_END_AS_INT {
+        return Err(CUDA_ERROR_INVALID_VALUE);
     }
     for (index, param) in code.params.iter().enumerate() {
         let bytes = params.pointee(index)?.cast::<u8>().read_all(param.size)?;

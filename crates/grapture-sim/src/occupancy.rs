@@ -37,6 +37,7 @@ fn shared_of_block(code: &KernelCode, dynamic: usize) -> usize {
 pub(crate) fn best_block(
     code: &KernelCode,
     limit: usize,
+    most_shared: usize,
     dynamic_shared: impl Fn(usize) -> usize,
 ) -> (usize, usize) {
     let limit = if limit == 0 { code.max_threads } else { limit.min(code.max_threads) };
@@ -44,7 +45,8 @@ pub(crate) fn best_block(
     // From the largest down in whole warps, and the limit itself.
     let mut size = limit;
     while size > 0 {
-        let fitting = blocks(code, size, dynamic_shared(size));
+        let shared = dynamic_shared(size);
+        let fitting = if shared > most_shared { 0 } else { blocks(code, size, shared) };
         if fitting * size > best.0 {
             best = (fitting * size, size, fitting);
         }
@@ -53,9 +55,9 @@ pub(crate) fn best_block(
     (best.2 * device::MULTIPROCESSORS, best.1)
 }
 
-/// The dynamic shared memory that a block can have while this many fit.
+/// The dynamic shared memory that a block can have while this many fit, by what the multiprocessor
+/// has.
 pub(crate) fn free_shared(code: &KernelCode, count: usize) -> usize {
     let each = device::SM_SHARED / count.max(1) / SHARED_UNIT * SHARED_UNIT;
-    let most = device::BLOCK_SHARED_OPTIN.saturating_sub(code.shared_bytes);
-    each.saturating_sub(device::BLOCK_SHARED_RESERVED + code.shared_bytes).min(most)
+    each.saturating_sub(code.shared_bytes)
 }

@@ -51,6 +51,8 @@ pub(crate) struct Stream {
     pub(crate) last: Option<TaskId>,
     /// How threads wait for it (`CUsynchronizationPolicy`), as set.
     pub(crate) sync_policy: u32,
+    /// The memory domain of its kernels.
+    pub(crate) memory_domain: u32,
 }
 
 impl Object for Stream {
@@ -74,7 +76,16 @@ impl State {
     ) -> Result<Id<Stream>, CUresult> {
         self.context(context)?;
         let id = self.fresh_id();
-        let stream = Stream { context, kind, flags, priority, id, last: None, sync_policy: 1 };
+        let stream = Stream {
+            context,
+            kind,
+            flags,
+            priority,
+            id,
+            last: None,
+            sync_policy: u32::MAX,
+            memory_domain: 0,
+        };
         Ok(self.streams.insert(stream))
     }
 

@@ -4,7 +4,7 @@ use grapture_sys::*;
 
 use super::Ptr;
 use super::array::{read_edge_data, read_handles};
-use crate::capture::{CaptureMode, Status, Target};
+use crate::capture::{self, CaptureMode, Status, Target};
 use crate::handle::Id;
 use crate::sim::{Answer, Sim, State};
 use crate::stream::{Stream, StreamKind};
@@ -157,6 +157,10 @@ pub(crate) fn cuStreamUpdateCaptureDependencies_v2(
     count: usize,
     flags: u32,
 ) -> Answer {
+    let mut state = sim.lock();
+    let stream = state.find_stream(stream.address())?;
+    capture::check_legacy(&mut state, stream)?;
+    let id = state.captures.capturing(stream)?.ok_or(CUDA_ERROR_ILLEGAL_STATE)?;
     let replace = match CUstreamUpdateCaptureDependencies_flags(flags) {
         CU_STREAM_ADD_CAPTURE_DEPENDENCIES => false,
         CU_STREAM_SET_CAPTURE_DEPENDENCIES => true,
@@ -164,12 +168,10 @@ pub(crate) fn cuStreamUpdateCaptureDependencies_v2(
     };
     let handles = read_handles(dependencies, count)?;
     let data = read_edge_data(data, count)?;
-    let mut state = sim.lock();
-    let stream = state.find_stream(stream.address())?;
-    let id = state.captures.capturing(stream)?.ok_or(CUDA_ERROR_ILLEGAL_STATE)?;
     let State { captures, graphs, .. } = &mut *state;
     let sequence = captures.sequence_mut(id).ok_or(CUDA_ERROR_ILLEGAL_STATE)?;
     let edges = graphs.edges(sequence.begin.graph, &handles, data.as_deref())?;
+    graphs.graph(sequence.begin.graph)?.def.check_sources(&edges)?;
     sequence.update(stream, edges, replace);
     Ok(())
 }

@@ -26,6 +26,14 @@ const LIMITS: [Option<usize>; 10] = [
     None,
 ];
 
+/// The most bytes of a thread's stack.
+const MOST_STACK: usize = (512 << 10) - 16;
+/// The most bytes that one miss of the cache fetches.
+const MOST_FETCH: usize = 128;
+/// What the persisting part of the cache is measured in, and all of it.
+const PERSISTING_UNIT: usize = 3_932_160;
+const MOST_PERSISTING: usize = 10 * PERSISTING_UNIT;
+
 /// The context that a C handle names; 201 if it names none.
 fn named(state: &State, context: Ptr<CUctx_st>) -> Result<Id<Context>, CUresult> {
     state.contexts.find(context.address()).ok_or(CUDA_ERROR_INVALID_CONTEXT)
@@ -33,10 +41,11 @@ fn named(state: &State, context: Ptr<CUctx_st>) -> Result<Id<Context>, CUresult>
 
 pub(crate) fn cuCtxCreate_v2(sim: &Sim, out: Ptr<CUcontext>, flags: u32, dev: CUdevice) -> Answer {
     out.required()?;
-    context::check_flags(flags)?;
     let mut state = sim.lock();
     let ordinal = state.device(dev)?.ordinal;
-    let context = state.create_context(ordinal, false, flags);
+    context::check_flags(flags)?;
+    let flags = context::effective_flags(flags);
+    let context = state.create_context(ordinal, false, flags)?;
     state.thread().stack.push(context);
     out.write(context.raw())
 }
@@ -57,6 +66,7 @@ pub(crate) fn cuCtxDestroy_v2(sim: &Sim, context: Ptr<CUctx_st>) -> Answer {
 }
 
 pub(crate) fn cuCtxPushCurrent_v2(sim: &Sim, context: Ptr<CUctx_st>) -> Answer {
+    context.required()?;
     let mut state = sim.lock();
     let id = named(&state, context)?;
     state.thread().stack.push(id);
@@ -86,15 +96,19 @@ pub(crate) fn cuCtxGetCurrent(sim: &Sim, out: Ptr<CUcontext>) -> Answer {
 pub(crate) fn cuCtxGetDevice(sim: &Sim, out: Ptr<CUdevice>) -> Answer {
     out.required()?;
     let mut state = sim.lock();
-    let current = state.current()?;
-    out.write(state.context(current)?.core.device as CUdevice)
+    let key = *state.thread().stack.last().ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
+    // Answered also for a context that is broken, or gone.
+    let device = state.contexts.get(key).map_or(0, |context| context.core.device);
+    out.write(device as CUdevice)
 }
 
 pub(crate) fn cuCtxGetFlags(sim: &Sim, out: Ptr<u32>) -> Answer {
     out.required()?;
     let mut state = sim.lock();
-    let current = state.current()?;
-    out.write(state.context(current)?.flags)
+    let current = *state.thread().stack.last().ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
+    // Answered also for a context that is broken.
+    let context = state.contexts.get(current).ok_or(CUDA_ERROR_CONTEXT_IS_DESTROYED)?;
+    out.write(context.flags)
 }
 
 /// The context that a C handle names, or the current one for null.
@@ -132,14 +146,29 @@ fn limit_default(limit: CUlimit) -> Result<usize, CUresult> {
     known.ok_or(CUDA_ERROR_UNSUPPORTED_LIMIT)
 }
 
+/// A limit as the driver takes it: rounded up to a unit and to a least value; 1 where it is too
+/// large, 800 where it is only read.
+fn rounded_limit(limit: CUlimit, value: usize) -> Result<usize, CUresult> {
+    let (least, unit, most) = match limit {
+        CU_LIMIT_STACK_SIZE => (0, 16, MOST_STACK),
+        CU_LIMIT_PRINTF_FIFO_SIZE => (512 << 10, 256, usize::MAX),
+        CU_LIMIT_MALLOC_HEAP_SIZE => (4 << 20, 64 << 10, usize::MAX),
+        CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT => (32, 1, usize::MAX),
+        CU_LIMIT_MAX_L2_FETCH_GRANULARITY => (0, 1, MOST_FETCH),
+        CU_LIMIT_PERSISTING_L2_CACHE_SIZE => (0, PERSISTING_UNIT, MOST_PERSISTING),
+        CU_LIMIT_SHMEM_SIZE | CU_LIMIT_CIG_ENABLED => return Err(CUDA_ERROR_NOT_PERMITTED),
+        _ => (0, 1, usize::MAX),
+    };
+    let rounded = value.max(least).checked_next_multiple_of(unit);
+    rounded.filter(|rounded| *rounded <= most).ok_or(CUDA_ERROR_INVALID_VALUE)
+}
+
 pub(crate) fn cuCtxSetLimit(sim: &Sim, limit: CUlimit, value: usize) -> Answer {
     let mut state = sim.lock();
     let current = state.current()?;
     capture::check_unsafe_call(&mut state)?;
     limit_default(limit)?;
-    if limit == CU_LIMIT_SHMEM_SIZE || limit == CU_LIMIT_CIG_ENABLED {
-        return Err(CUDA_ERROR_UNSUPPORTED_LIMIT);
-    }
+    let value = rounded_limit(limit, value)?;
     state.context_mut(current)?.limits.insert(limit.0, value);
     Ok(())
 }

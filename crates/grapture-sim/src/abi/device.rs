@@ -27,7 +27,12 @@ pub(crate) fn cuDeviceGetName(sim: &Sim, name: Ptr<c_char>, len: i32, dev: CUdev
 
 pub(crate) fn cuDeviceGetPCIBusId(sim: &Sim, id: Ptr<c_char>, len: i32, dev: CUdevice) -> Answer {
     let text = sim.lock().device(dev)?.pci_bus_id();
-    write_text(id, len, &text)
+    // Other than a name, this is not cut.
+    if usize::try_from(len).is_ok_and(|room| room > text.len()) {
+        write_text(id, len, &text)
+    } else {
+        Err(CUDA_ERROR_INVALID_VALUE)
+    }
 }
 
 /// Writes as much of the text as fits, with a NUL.
@@ -82,7 +87,7 @@ pub(crate) fn cuDevicePrimaryCtxRetain(sim: &Sim, out: Ptr<CUcontext>, dev: CUde
     let (ordinal, flags) = (device.ordinal, device.primary_flags);
     let context = match device.primary {
         Some(context) => context,
-        None => state.create_context(ordinal, true, flags),
+        None => state.create_context(ordinal, true, context::primary_flags(flags))?,
     };
     let device = state.device(dev)?;
     device.primary = Some(context);
@@ -141,12 +146,12 @@ pub(crate) fn cuDevicePrimaryCtxSetFlags(sim: &Sim, dev: CUdevice, flags: u32) -
 pub(crate) fn cuDevicePrimaryCtxSetFlags_v2(sim: &Sim, dev: CUdevice, flags: u32) -> Answer {
     let mut state = sim.lock();
     state.device(dev)?;
-    context::check_flags(flags)?;
+    context::check_primary_flags(flags)?;
     let device = state.device(dev)?;
     device.primary_flags = flags;
     let active = device.primary;
     if let Some(context) = active.and_then(|id| state.contexts.get_mut(id)) {
-        context.flags = context::effective_flags(flags);
+        context.flags = context::primary_flags(flags);
     }
     Ok(())
 }

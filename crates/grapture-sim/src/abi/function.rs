@@ -38,7 +38,7 @@ pub(super) fn attribute(
     Ok(match attribute {
         CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK => code.max_threads as i32,
         CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES => code.shared_bytes as i32,
-        CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES => 0,
+        CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES => code.const_bytes as i32,
         CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES => code.local_bytes as i32,
         CU_FUNC_ATTRIBUTE_NUM_REGS => code.registers as i32,
         CU_FUNC_ATTRIBUTE_PTX_VERSION => code.target,
@@ -46,9 +46,17 @@ pub(super) fn attribute(
         CU_FUNC_ATTRIBUTE_CACHE_MODE_CA => 0,
         CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES => settings.max_dynamic_shared(code) as i32,
         CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT => set.unwrap_or(-1),
+        CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH => set.unwrap_or(cluster(code, 0)),
+        CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT => set.unwrap_or(cluster(code, 1)),
+        CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH => set.unwrap_or(cluster(code, 2)),
         other if CLUSTER_ATTRIBUTES.contains(&other.0) => set.unwrap_or(0),
         _ => return Err(CUDA_ERROR_INVALID_VALUE),
     })
+}
+
+/// The blocks of the cluster that the code demands, along an axis; zero where it demands none.
+fn cluster(code: &KernelCode, axis: usize) -> i32 {
+    code.required_cluster.and_then(|cluster| cluster.get(axis).copied()).unwrap_or(0) as i32
 }
 
 /// Sets an attribute; 1 if it cannot be set, or not so.
@@ -62,13 +70,18 @@ pub(super) fn set_attribute(
     let good = match attribute {
         CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES => (0..=most_dynamic).contains(&value),
         CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT => (-1..=MOST_CARVEOUT).contains(&value),
-        other if CLUSTER_ATTRIBUTES.contains(&other.0) => value >= 0,
+        CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH
+        | CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT
+        | CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH => value >= 0,
+        CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED => true,
+        CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE => (0..=2).contains(&value),
         _ => false,
     };
     if !good {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    settings.set(attribute.0 as i32, value);
+    let flag = attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
+    settings.set(attribute.0 as i32, if flag { i32::from(value != 0) } else { value });
     Ok(())
 }
 
@@ -111,6 +124,7 @@ pub(crate) fn cuFuncSetAttribute(
 
 pub(crate) fn cuFuncGetModule(sim: &Sim, out: Ptr<CUmodule>, function: Ptr<CUfunc_st>) -> Answer {
     let state = sim.lock();
+    function.required()?;
     out.write(sound(&state, function)?.module.raw())
 }
 
@@ -132,6 +146,7 @@ pub(crate) fn cuFuncGetParamInfo(
     size: Ptr<usize>,
 ) -> Answer {
     let state = sim.lock();
+    function.required()?;
     param_info(&sound(&state, function)?.code, index, offset, size)
 }
 

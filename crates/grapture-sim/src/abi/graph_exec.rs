@@ -20,9 +20,9 @@ fn instantiate(
 ) -> Result<crate::graph::ExecId, InstantiateError> {
     let failed = |code| InstantiateError { code, result: CUDA_GRAPH_INSTANTIATE_ERROR, node: None };
     out.required().map_err(failed)?;
+    capture::check_unsafe_call(state).map_err(failed)?;
     let graph = state.graphs.find_graph(graph.raw()).map_err(failed)?;
     state.current().map_err(failed)?;
-    capture::check_unsafe_call(state).map_err(failed)?;
     let exec = state.graphs.instantiate(graph, flags)?;
     out.write(exec.raw()).map_err(failed)?;
     Ok(exec)
@@ -137,8 +137,8 @@ pub(crate) fn cuGraphUpload(
     stream: Ptr<CUstream_st>,
 ) -> Answer {
     let mut state = sim.lock();
-    let exec = state.graphs.find_exec(exec.raw())?;
     let stream = uploadable(&mut state, stream.address())?;
+    let exec = state.graphs.find_exec(exec.raw())?;
     state.upload_graph(sim, exec, stream)
 }
 
@@ -148,15 +148,15 @@ pub(crate) fn cuGraphLaunch(
     stream: Ptr<CUstream_st>,
 ) -> Answer {
     let mut state = sim.lock();
-    let exec = state.graphs.find_exec(exec.raw())?;
     let stream = uploadable(&mut state, stream.address())?;
+    let exec = state.graphs.find_exec(exec.raw())?;
     state.launch_graph(sim, exec, stream)
 }
 
 pub(crate) fn cuGraphExecDestroy(sim: &Sim, exec: Ptr<CUgraphExec_st>) -> Answer {
     let mut state = sim.lock();
-    let exec = state.graphs.find_exec(exec.raw())?;
     capture::check_unsafe_call(&mut state)?;
+    let exec = state.graphs.find_exec(exec.raw())?;
     let removed = state.graphs.remove_exec(exec)?;
     drop(state);
     drop(removed);
@@ -183,7 +183,6 @@ pub(crate) fn cuGraphExecUpdate_v2(
     graph: Ptr<CUgraph_st>,
     result: Ptr<CUgraphExecUpdateResultInfo>,
 ) -> Answer {
-    result.required()?;
     let (answer, info) = update(sim, exec, graph);
     result.offer(info);
     answer

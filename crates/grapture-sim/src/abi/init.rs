@@ -47,24 +47,30 @@ pub(crate) fn cuDriverGetVersion(sim: &Sim, version: Ptr<i32>) -> Answer {
     version.write(sim.config.version())
 }
 
-pub(crate) fn cuGetErrorName(_: &Sim, error: CUresult, text: Ptr<*const c_char>) -> Answer {
-    say(error, text, |name, _| name)
+pub(crate) fn cuGetErrorName(sim: &Sim, error: CUresult, text: Ptr<*const c_char>) -> Answer {
+    say(sim, error, text, |name, _| name)
 }
 
-pub(crate) fn cuGetErrorString(_: &Sim, error: CUresult, text: Ptr<*const c_char>) -> Answer {
-    say(error, text, |_, meaning| meaning)
+pub(crate) fn cuGetErrorString(sim: &Sim, error: CUresult, text: Ptr<*const c_char>) -> Answer {
+    say(sim, error, text, |_, meaning| meaning)
 }
+
+/// Codes that came with a driver: a stream that is detached, a capture that does not repeat.
+const NEW_CODES: [(CUresult, i32); 2] = [(CUresult(917), 13_010), (CUresult(918), 13_030)];
 
 type Texts = Vec<(CUresult, CString, CString)>;
 
 fn say(
+    sim: &Sim,
     error: CUresult,
     out: Ptr<*const c_char>,
     pick: fn(&'static CString, &'static CString) -> &'static CString,
 ) -> Answer {
     static TEXTS: OnceLock<Texts> = OnceLock::new();
     let texts = TEXTS.get_or_init(texts);
-    match texts.iter().find(|(code, ..)| *code == error) {
+    let new = |(code, since): &(CUresult, i32)| *code == error && *since > sim.config.version();
+    let known = texts.iter().find(|(code, ..)| *code == error);
+    match known.filter(|_| !NEW_CODES.iter().any(new)) {
         Some((_, name, meaning)) => out.write(pick(name, meaning).as_ptr()),
         None => {
             out.write(std::ptr::null())?;

@@ -14,6 +14,8 @@ use crate::sim::{Answer, Sim};
 
 /// The flags 0 (by default) to 3; 2 asks for the functions with a null stream per thread.
 const MOST_FLAGS: u64 = 3;
+/// Drivers from here on refuse to be asked for what is newer than they are (13.0 does, 12.4 not).
+const REFUSES_NEWER: i32 = 13_000;
 
 pub(crate) fn cuGetProcAddress(
     sim: &Sim,
@@ -48,7 +50,8 @@ fn find(
     version: i32,
     flags: u64,
 ) -> Result<Result<*const c_void, CUdriverProcAddressQueryResult>, CUresult> {
-    if flags > MOST_FLAGS {
+    let newer = version > sim.config.version() && sim.config.version() >= REFUSES_NEWER;
+    if flags > MOST_FLAGS || newer {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     let name = symbol.text()?.to_str().map_err(|_| CUDA_ERROR_INVALID_VALUE)?;

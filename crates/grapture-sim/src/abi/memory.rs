@@ -14,6 +14,8 @@ use crate::handle::Id;
 use crate::memory::{ALIGNMENT, Allocation, AllocationKind, SharedBytes};
 use crate::sim::{Answer, Sim, State};
 
+/// The most bytes of a row, as the device tells it.
+const MOST_PITCH: usize = i32::MAX as usize;
 /// The flags of `cuMemHostAlloc`.
 const HOST_ALLOC_FLAGS: u32 =
     CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
@@ -38,8 +40,9 @@ pub(crate) fn cuMemGetInfo_v2(sim: &Sim, free: Ptr<usize>, total: Ptr<usize>) ->
 }
 
 pub(crate) fn cuMemAlloc_v2(sim: &Sim, out: Ptr<CUdeviceptr>, bytes: usize) -> Answer {
-    out.required()?;
     let (context, device) = unsafe_call(&mut sim.lock())?;
+    // No failure leaves an address of before.
+    out.write(0)?;
     out.write(sim.memory.allocate(AllocationKind::Device, device, Some(context), None, bytes)?)
 }
 
@@ -55,6 +58,9 @@ pub(crate) fn cuMemAllocPitch_v2(
     pitch.required()?;
     let (context, device) = unsafe_call(&mut sim.lock())?;
     if !matches!(element, 4 | 8 | 16) {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    if width > MOST_PITCH {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     let row = width.checked_next_multiple_of(ALIGNMENT).ok_or(CUDA_ERROR_OUT_OF_MEMORY)?;
@@ -94,7 +100,13 @@ fn free(sim: &Sim, address: u64, freeable: fn(AllocationKind) -> bool) -> Answer
 pub(crate) fn cuMemFree_v2(sim: &Sim, address: CUdeviceptr) -> Answer {
     use AllocationKind::{Device, Managed, Pooled};
     if address == 0 {
-        return capture::check_unsafe_call(&mut sim.lock());
+        let mut state = sim.lock();
+        capture::check_unsafe_call(&mut state)?;
+        // Only a broken context does not let nothing be freed.
+        return match state.current() {
+            Err(CUDA_ERROR_INVALID_CONTEXT) => Ok(()),
+            current => current.map(drop),
+        };
     }
     free(sim, address, |kind| matches!(kind, Device | Pooled | Managed))
 }
@@ -119,7 +131,7 @@ pub(crate) fn cuMemHostAlloc(sim: &Sim, out: Ptr<*mut c_void>, bytes: usize, fla
 
 pub(crate) fn cuMemFreeHost(sim: &Sim, address: Ptr<c_void>) -> Answer {
     if address.is_null() {
-        return Ok(());
+        return capture::check_unsafe_call(&mut sim.lock());
     }
     free(sim, address.address() as u64, |kind| kind == AllocationKind::Pinned)
 }
@@ -133,7 +145,10 @@ pub(crate) fn cuMemHostGetDevicePointer_v2(
     out.required()?;
     sim.lock().current()?;
     let address = host.address() as u64;
-    let pinned = sim.memory.find(address).is_some_and(|found| found.kind.is_host());
+    let pinned = sim
+        .memory
+        .find(address)
+        .is_some_and(|found| found.kind.is_host() && found.kind != AllocationKind::Managed);
     if flags != 0 || !pinned {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -159,10 +174,11 @@ pub(crate) fn cuMemHostRegister_v2(
 }
 
 pub(crate) fn cuMemHostUnregister(sim: &Sim, host: Ptr<c_void>) -> Answer {
+    capture::check_unsafe_call(&mut sim.lock())?;
     let address = host.required()?.address() as u64;
-    let found = sim.memory.find(address);
-    if !found.is_some_and(|a| a.kind == AllocationKind::Registered && a.start == address) {
-        return Err(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    let found = sim.memory.find(address).ok_or(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)?;
+    if found.kind != AllocationKind::Registered || found.start != address {
+        return Err(CUDA_ERROR_INVALID_VALUE);
     }
     free(sim, address, |kind| kind == AllocationKind::Registered)
 }
@@ -174,8 +190,11 @@ pub(crate) fn cuMemAllocManaged(
     flags: u32,
 ) -> Answer {
     out.required()?;
+    if !matches!(flags, 1 | 2) {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
     let (context, device) = unsafe_call(&mut sim.lock())?;
-    if bytes == 0 || !matches!(flags, 1 | 2) {
+    if bytes == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     out.write(sim.memory.allocate_host(AllocationKind::Managed, device, Some(context), bytes)?)
@@ -205,6 +224,20 @@ pub(crate) fn cuPointerGetAttribute(
     tell(sim, data, attribute, address, &found)
 }
 
+/// The access of `CU_POINTER_ATTRIBUTE_ACCESS_FLAGS`.
+const ACCESS_READ_WRITE: u32 = 3;
+
+/// Where the pages begin that hold an allocation, and their bytes.
+fn mapping(found: &Allocation) -> (u64, u64) {
+    let page = match found.kind {
+        AllocationKind::Pooled => 32 << 20,
+        AllocationKind::Registered => 4096,
+        _ => 2 << 20,
+    };
+    let start = found.start / page * page;
+    (start, (found.start + found.len() as u64 - start).next_multiple_of(page))
+}
+
 fn tell(
     sim: &Sim,
     data: Ptr<c_void>,
@@ -216,7 +249,8 @@ fn tell(
     let on_host = found.kind.is_host() && !managed;
     match attribute {
         CU_POINTER_ATTRIBUTE_CONTEXT => {
-            data.cast().write(found.context.map_or(std::ptr::null_mut(), Id::raw))
+            let own = found.context.filter(|_| found.kind != AllocationKind::Pooled);
+            data.cast().write(own.map_or(std::ptr::null_mut(), Id::raw))
         }
         CU_POINTER_ATTRIBUTE_MEMORY_TYPE => {
             let kind = if on_host { CU_MEMORYTYPE_HOST } else { CU_MEMORYTYPE_DEVICE };
@@ -230,6 +264,19 @@ fn tell(
         CU_POINTER_ATTRIBUTE_RANGE_START_ADDR => data.cast().write(found.start),
         CU_POINTER_ATTRIBUTE_RANGE_SIZE => data.cast().write(found.len()),
         CU_POINTER_ATTRIBUTE_MAPPED => data.cast().write(1_u32),
+        CU_POINTER_ATTRIBUTE_P2P_TOKENS => data.cast().write([0_u64; 2]),
+        CU_POINTER_ATTRIBUTE_SYNC_MEMOPS => data.cast().write(u32::from(managed)),
+        // What a program may do with memory beyond this process: nothing here does it.
+        CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE
+        | CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE
+        | CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE => {
+            data.cast().write(u32::from(found.kind == AllocationKind::Device))
+        }
+        CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES => data.cast().write(0_u64),
+        CU_POINTER_ATTRIBUTE_ACCESS_FLAGS => data.cast().write(ACCESS_READ_WRITE),
+        CU_POINTER_ATTRIBUTE_MAPPING_SIZE => data.cast().write(mapping(found).1),
+        CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR => data.cast().write(mapping(found).0),
+        CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID => data.cast().write(found.id + 1),
         CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE => {
             let pool = found.pool.filter(|pool| sim.lock().pools.contains(*pool));
             data.cast().write(pool.map_or(std::ptr::null_mut(), Id::raw))

@@ -138,6 +138,12 @@ pub(super) fn global(
     bytes: Ptr<usize>,
     name: Ptr<c_char>,
 ) -> Answer {
+    if address.is_null() && bytes.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // No failure leaves a place of before.
+    address.offer(0);
+    bytes.offer(0);
     let name = name.text()?.to_str().map_err(|_| CUDA_ERROR_NOT_FOUND)?;
     let found = module.globals.get(name).ok_or(CUDA_ERROR_NOT_FOUND)?;
     address.offer(found.address);

@@ -16,13 +16,22 @@ const PORTABLE_CLUSTER: i32 = 8;
 
 /// The code of a function, or of a kernel of a library.
 fn code(sim: &Sim, function: Ptr<CUfunc_st>) -> Result<Arc<KernelCode>, CUresult> {
+    limited(sim, function).map(|(code, _)| code)
+}
+
+/// The code, and the most bytes of dynamic shared memory that a launch may have.
+fn limited(sim: &Sim, function: Ptr<CUfunc_st>) -> Result<(Arc<KernelCode>, usize), CUresult> {
     let mut state = sim.lock();
     state.current()?;
-    if let Some(kernel) = state.kernels.find(function.address()) {
-        return state.kernels.get(kernel).map(|k| k.code.clone()).ok_or(CUDA_ERROR_INVALID_HANDLE);
+    let (code, settings) = match state.kernels.find(function.address()) {
+        Some(kernel) => state.kernels.get(kernel).map(|k| (&k.code, &k.settings)),
+        None => {
+            let id = function::named(&state, function)?;
+            state.functions.get(id).map(|f| (&f.code, &f.settings))
+        }
     }
-    let id = function::named(&state, function)?;
-    state.functions.get(id).map(|f| f.code.clone()).ok_or(CUDA_ERROR_INVALID_HANDLE)
+    .ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+    Ok((code.clone(), settings.max_dynamic_shared(code)))
 }
 
 fn positive(size: i32) -> Result<usize, CUresult> {
@@ -37,9 +46,10 @@ pub(crate) fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
     dynamic_shared: usize,
 ) -> Answer {
     out.required()?;
-    let code = code(sim, function)?;
+    let (code, most_shared) = limited(sim, function)?;
     let block = positive(block)?;
-    out.write(occupancy::blocks(&code, block, dynamic_shared) as i32)
+    let fits = dynamic_shared <= most_shared;
+    out.write(if fits { occupancy::blocks(&code, block, dynamic_shared) } else { 0 } as i32)
 }
 
 pub(crate) fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
@@ -70,7 +80,7 @@ pub(crate) fn cuOccupancyMaxPotentialBlockSize(
 ) -> Answer {
     grid.required()?;
     block.required()?;
-    let code = code(sim, function)?;
+    let (code, most_shared) = limited(sim, function)?;
     let limit = usize::try_from(limit).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
     let shared = |size: usize| match to_shared {
         // SAFETY: the caller passed a function of this type to be called with block sizes during
@@ -78,7 +88,7 @@ pub(crate) fn cuOccupancyMaxPotentialBlockSize(
         Some(to_shared) => unsafe { to_shared(size as i32) },
         None => dynamic_shared,
     };
-    let (blocks, size) = occupancy::best_block(&code, limit, shared);
+    let (blocks, size) = occupancy::best_block(&code, limit, most_shared, shared);
     grid.write(blocks as i32)?;
     block.write(size as i32)
 }
@@ -105,12 +115,12 @@ pub(crate) fn cuOccupancyAvailableDynamicSMemPerBlock(
     block: i32,
 ) -> Answer {
     out.required()?;
-    let code = code(sim, function)?;
+    let (code, most_shared) = limited(sim, function)?;
     let (count, block) = (positive(count)?, positive(block)?);
     if occupancy::blocks(&code, block, 0) < count {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    out.write(occupancy::free_shared(&code, count))
+    out.write(occupancy::free_shared(&code, count).min(most_shared))
 }
 
 pub(crate) fn cuOccupancyMaxPotentialClusterSize(

@@ -7,12 +7,16 @@ use grapture_sys::*;
 use super::Ptr;
 use crate::capture;
 use crate::context::Context;
+use crate::device::Device;
 use crate::handle::Id;
 use crate::memory::{AllocationKind, Pool};
 use crate::sim::{Answer, Sim, State};
 use crate::stream;
 use crate::work::Work;
 
+/// How memory of a pool may be shared with other processes; nothing here shares it.
+const SHAREABLE: [CUmemAllocationHandleType; 3] =
+    [CU_MEM_HANDLE_TYPE_NONE, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CU_MEM_HANDLE_TYPE_FABRIC];
 /// The access of the device that a pool is on.
 const READ_WRITE: u32 = 3;
 /// Access rights are kept among a pool's attributes, above their numbers, by device.
@@ -31,9 +35,14 @@ pub(crate) fn cuDeviceGetDefaultMemPool(
     out.write(sim.lock().device(dev)?.default_pool.raw())
 }
 
+/// The device; 1 where most calls answer 101.
+fn device_of(state: &mut State, dev: CUdevice) -> Result<&mut Device, CUresult> {
+    state.device(dev).map_err(|_| CUDA_ERROR_INVALID_VALUE)
+}
+
 pub(crate) fn cuDeviceGetMemPool(sim: &Sim, out: Ptr<CUmemoryPool>, dev: CUdevice) -> Answer {
     out.required()?;
-    out.write(sim.lock().device(dev)?.current_pool.raw())
+    out.write(device_of(&mut sim.lock(), dev)?.current_pool.raw())
 }
 
 pub(crate) fn cuDeviceSetMemPool(
@@ -42,7 +51,7 @@ pub(crate) fn cuDeviceSetMemPool(
     pool: Ptr<CUmemPoolHandle_st>,
 ) -> Answer {
     let mut state = sim.lock();
-    let ordinal = state.device(dev)?.ordinal;
+    let ordinal = device_of(&mut state, dev)?.ordinal;
     let id = named(&state, pool)?;
     capture::check_unsafe_call(&mut state)?;
     if state.pools.get(id).is_none_or(|pool| pool.device != ordinal) {
@@ -50,6 +59,11 @@ pub(crate) fn cuDeviceSetMemPool(
     }
     state.device(dev)?.current_pool = id;
     Ok(())
+}
+
+/// The bytes of a pool that are in use.
+fn used_of(sim: &Sim, pool: Id<Pool>) -> u64 {
+    sim.memory.used_of(pool) as u64
 }
 
 /// Allocates from a pool. Where there is no room, frees that are under way are waited for once.
@@ -65,6 +79,10 @@ fn allocate(
     drop(state);
     let take =
         || sim.memory.allocate(AllocationKind::Pooled, device, Some(context), Some(pool), bytes);
+    sim.lock()
+        .pools
+        .get(pool)
+        .map_or(Ok(()), |known| known.check_room(used_of(sim, pool), bytes))?;
     let address = match take() {
         Err(CUDA_ERROR_OUT_OF_MEMORY) if bytes <= sim.config.memory() => {
             sim.engine.wait_context(key);
@@ -72,9 +90,9 @@ fn allocate(
         }
         other => other?,
     };
-    let used = sim.memory.used_of(pool) as u64;
+    let used = used_of(sim, pool);
     if let Some(pool) = sim.lock().pools.get_mut(pool) {
-        pool.used_high = pool.used_high.max(used);
+        pool.note_use(used);
     }
     Ok(address)
 }
@@ -133,6 +151,10 @@ pub(crate) fn cuMemFreeAsync(sim: &Sim, address: CUdeviceptr, stream: Ptr<CUstre
     use AllocationKind::{Device, Managed, Pooled};
     let mut state = sim.lock();
     let id = state.find_stream(stream.address())?;
+    if address == 0 {
+        capture::check_uncapturable(&mut state, id)?;
+        return capture::check_unsafe_call(&mut state);
+    }
     if capture::free(sim, &mut state, id, address)? {
         return Ok(());
     }
@@ -140,9 +162,9 @@ pub(crate) fn cuMemFreeAsync(sim: &Sim, address: CUdeviceptr, stream: Ptr<CUstre
     if state.graphs.end_allocation(address) {
         return stream::run_now(sim, &mut state, id, Work::Free(address)).map(drop);
     }
-    let freeable = |kind| matches!(kind, Device | Pooled | Managed);
-    let found = sim.memory.find(address).filter(|a| a.start == address && freeable(a.kind));
-    match found {
+    let found = sim.memory.find(address).filter(|a| a.start == address);
+    match found.filter(|a| matches!(a.kind, Device | Pooled | Managed)) {
+        Some(allocation) if allocation.kind == Managed => Err(CUDA_ERROR_NOT_SUPPORTED),
         Some(allocation) if allocation.doom() => {
             stream::run_now(sim, &mut state, id, Work::Free(address)).map(drop)
         }
@@ -163,15 +185,18 @@ pub(crate) fn cuMemPoolCreate(
     let wanted = props.read()?;
     // A location is its type and an id.
     let [_, location] = location_of(props)?;
-    let on_device = wanted.location.type_ == CU_MEM_LOCATION_TYPE_DEVICE;
-    if wanted.allocType != CU_MEM_ALLOCATION_TYPE_PINNED || !on_device {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
-    if wanted.handleTypes.0 != 0 {
+    if wanted.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED {
         return Err(CUDA_ERROR_NOT_SUPPORTED);
     }
-    let device = state.device(location as i32)?.ordinal;
-    let pool = state.pools.insert(Pool::new(device));
+    let good = wanted.allocType == CU_MEM_ALLOCATION_TYPE_PINNED
+        && wanted.location.type_ == CU_MEM_LOCATION_TYPE_DEVICE
+        && SHAREABLE.contains(&wanted.handleTypes)
+        && wanted.reserved.iter().all(|byte| *byte == 0);
+    if !good {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let device = device_of(&mut state, location as i32)?.ordinal;
+    let pool = state.pools.insert(Pool::new(device, wanted.maxSize as u64));
     out.write(pool.raw())
 }
 
@@ -184,8 +209,8 @@ pub(super) fn location_of(props: Ptr<CUmemPoolProps_v1>) -> Result<[u32; 2], CUr
 
 pub(crate) fn cuMemPoolDestroy(sim: &Sim, pool: Ptr<CUmemPoolHandle_st>) -> Answer {
     let mut state = sim.lock();
-    let id = named(&state, pool)?;
     capture::check_unsafe_call(&mut state)?;
+    let id = named(&state, pool)?;
     if state.pools.get(id).is_some_and(|pool| pool.default) {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -198,11 +223,12 @@ pub(crate) fn cuMemPoolDestroy(sim: &Sim, pool: Ptr<CUmemPoolHandle_st>) -> Answ
     Ok(())
 }
 
-/// Pools keep no memory that is free, so there is none to give back.
-pub(crate) fn cuMemPoolTrimTo(sim: &Sim, pool: Ptr<CUmemPoolHandle_st>, _keep: usize) -> Answer {
+pub(crate) fn cuMemPoolTrimTo(sim: &Sim, pool: Ptr<CUmemPoolHandle_st>, keep: usize) -> Answer {
     let mut state = sim.lock();
     capture::check_unsafe_call(&mut state)?;
-    named(&state, pool).map(drop)
+    let id = named(&state, pool)?;
+    state.pools.get_mut(id).ok_or(CUDA_ERROR_INVALID_VALUE)?.trim(keep as u64);
+    Ok(())
 }
 
 pub(crate) fn cuMemPoolSetAttribute(
@@ -214,7 +240,7 @@ pub(crate) fn cuMemPoolSetAttribute(
     let mut state = sim.lock();
     capture::check_unsafe_call(&mut state)?;
     let id = named(&state, pool)?;
-    let used = sim.memory.used_of(id) as u64;
+    let used = used_of(sim, id);
     let pool = state.pools.get_mut(id).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     match attribute {
         CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES
@@ -222,14 +248,16 @@ pub(crate) fn cuMemPoolSetAttribute(
         | CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES => {
             pool.attributes.insert(attribute.0, u64::from(value.cast::<u32>().read()? != 0));
         }
-        CU_MEMPOOL_ATTR_RELEASE_THRESHOLD => {
-            pool.attributes.insert(attribute.0, value.cast().read()?);
-        }
+        CU_MEMPOOL_ATTR_RELEASE_THRESHOLD => pool.threshold = value.cast().read()?,
         CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH | CU_MEMPOOL_ATTR_USED_MEM_HIGH => {
             if value.cast::<u64>().read()? != 0 {
                 return Err(CUDA_ERROR_INVALID_VALUE);
             }
-            pool.used_high = used;
+            if attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH {
+                pool.used_high = used;
+            } else {
+                pool.reserved_high = pool.reserved(used);
+            }
         }
         _ => return Err(CUDA_ERROR_INVALID_VALUE),
     }
@@ -246,7 +274,7 @@ pub(crate) fn cuMemPoolGetAttribute(
     let mut state = sim.lock();
     capture::check_unsafe_call(&mut state)?;
     let id = named(&state, pool)?;
-    let used = sim.memory.used_of(id) as u64;
+    let used = used_of(sim, id);
     let pool = state.pools.get(id).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     let set = pool.attributes.get(&attribute.0).copied();
     match attribute {
@@ -255,13 +283,24 @@ pub(crate) fn cuMemPoolGetAttribute(
         | CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES => {
             value.cast().write(set.unwrap_or(1) as u32)
         }
-        CU_MEMPOOL_ATTR_RELEASE_THRESHOLD => value.cast().write(set.unwrap_or(0)),
-        CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT | CU_MEMPOOL_ATTR_USED_MEM_CURRENT => {
-            value.cast().write(used)
+        CU_MEMPOOL_ATTR_RELEASE_THRESHOLD => value.cast().write(pool.threshold),
+        CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT => value.cast().write(pool.reserved(used)),
+        CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH => {
+            value.cast().write(pool.reserved_high.max(pool.reserved(used)))
         }
-        CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH | CU_MEMPOOL_ATTR_USED_MEM_HIGH => {
-            value.cast().write(pool.used_high.max(used))
-        }
+        CU_MEMPOOL_ATTR_USED_MEM_CURRENT => value.cast().write(used),
+        CU_MEMPOOL_ATTR_USED_MEM_HIGH => value.cast().write(pool.used_high.max(used)),
+        _ => Err(CUDA_ERROR_INVALID_VALUE),
+    }
+}
+
+/// Access is to read and write, or none, which a pool's own device cannot have.
+fn check_access(flags: u32, own: bool) -> Answer {
+    match flags {
+        READ_WRITE => Ok(()),
+        0 if own => Err(CUDA_ERROR_INVALID_DEVICE),
+        0 => Ok(()),
+        1 => Err(CUDA_ERROR_NOT_SUPPORTED),
         _ => Err(CUDA_ERROR_INVALID_VALUE),
     }
 }
@@ -275,15 +314,19 @@ pub(crate) fn cuMemPoolSetAccess(
     let mut state = sim.lock();
     let id = named(&state, pool)?;
     capture::check_unsafe_call(&mut state)?;
+    if count == 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
     for index in 0..count {
         let wanted = map.at(index)?.read()?;
         let [_, location] = map.at(index)?.cast::<[u32; 2]>().read()?;
         if wanted.location.type_ != CU_MEM_LOCATION_TYPE_DEVICE {
-            return Err(CUDA_ERROR_INVALID_VALUE);
+            return Err(CUDA_ERROR_NOT_SUPPORTED);
         }
-        let device = state.device(location as i32)?.ordinal as u32;
+        let device = state.device(location as i32)?.ordinal;
         let pool = state.pools.get_mut(id).ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        pool.attributes.insert(ACCESS + device, wanted.flags.0.into());
+        check_access(wanted.flags.0, pool.device == device)?;
+        pool.attributes.insert(ACCESS + device as u32, wanted.flags.0.into());
     }
     Ok(())
 }
@@ -299,10 +342,12 @@ pub(crate) fn cuMemPoolGetAccess(
     let id = named(&state, pool)?;
     capture::check_unsafe_call(&mut state)?;
     let [kind, ordinal] = location.cast::<[u32; 2]>().read()?;
-    if kind != CU_MEM_LOCATION_TYPE_DEVICE.0 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
+    match CUmemLocationType(kind) {
+        CU_MEM_LOCATION_TYPE_DEVICE => {}
+        CU_MEM_LOCATION_TYPE_HOST => return flags.cast().write(0_u32),
+        _ => return Err(CUDA_ERROR_INVALID_VALUE),
     }
-    let device = state.device(ordinal as i32)?.ordinal;
+    let device = device_of(&mut state, ordinal as i32)?.ordinal;
     let pool = state.pools.get(id).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     let own = if pool.device == device { READ_WRITE } else { 0 };
     let set = pool.attributes.get(&(ACCESS + device as u32)).map(|flags| *flags as u32);

@@ -13,6 +13,10 @@ use crate::stream::{Stream, StreamKind};
 /// `CU_SYNC_POLICY_AUTO` to `CU_SYNC_POLICY_BLOCKING_SYNC`.
 const SYNC_POLICIES: std::ops::RangeInclusive<u32> = 1..=4;
 
+/// The memory domains, and how they lie on those of the device: each where it is.
+const MEMORY_DOMAINS: std::ops::RangeInclusive<u32> = 0..=1;
+const DOMAIN_MAP: [u8; 2] = [0, 1];
+
 fn clamp_priority(priority: i32) -> i32 {
     let (least, greatest) = PRIORITIES;
     priority.clamp(greatest, least)
@@ -147,7 +151,10 @@ pub(crate) fn cuStreamGetAttribute(
     match attribute {
         CU_LAUNCH_ATTRIBUTE_PRIORITY => value.cast().write(this.priority),
         CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY => value.cast().write(this.sync_policy),
-        _ => Err(CUDA_ERROR_NOT_SUPPORTED),
+        CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN => value.cast().write(this.memory_domain),
+        CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP => value.cast().write(DOMAIN_MAP),
+        CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW => value.write(CUstreamAttrValue_v1::default()),
+        _ => Err(CUDA_ERROR_INVALID_VALUE),
     }
 }
 
@@ -174,7 +181,18 @@ pub(crate) fn cuStreamSetAttribute(
             this.sync_policy = policy;
             Ok(())
         }
-        _ => Err(CUDA_ERROR_NOT_SUPPORTED),
+        CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN => {
+            let domain = value.cast().read()?;
+            if !MEMORY_DOMAINS.contains(&domain) {
+                return Err(CUDA_ERROR_INVALID_VALUE);
+            }
+            this.memory_domain = domain;
+            Ok(())
+        }
+        CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW | CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP => {
+            Err(CUDA_ERROR_NOT_SUPPORTED)
+        }
+        _ => Err(CUDA_ERROR_INVALID_VALUE),
     }
 }
 
@@ -187,9 +205,10 @@ pub(crate) fn cuStreamCopyAttributes(
     let target = state.find_stream(target.address())?;
     let source = state.find_stream(source.address())?;
     let from = state.stream(source)?;
-    let (priority, sync_policy) = (from.priority, from.sync_policy);
+    let (priority, sync_policy, domain) = (from.priority, from.sync_policy, from.memory_domain);
     let to = state.stream_mut(target)?;
     to.priority = priority;
     to.sync_policy = sync_policy;
+    to.memory_domain = domain;
     Ok(())
 }

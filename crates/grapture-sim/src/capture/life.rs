@@ -2,8 +2,12 @@
 
 use std::thread::ThreadId;
 
-use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUresult};
+use grapture_sys::{
+    CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+    CUresult,
+};
 
+use super::sequence::merge;
 use super::{Begin, CaptureMode, GraphId, Member, Sequence, StreamId};
 use crate::graph::{Edge, Removed};
 use crate::sim::State;
@@ -41,7 +45,14 @@ impl State {
         let (context, blocking) = (this.context, this.kind.is_blocking());
         let owns_graph = target.is_none();
         let (graph, set) = match target {
-            Some(target) => (target.graph, target.set),
+            Some(target) if self.graphs.graph(target.graph)?.captures > 0 => {
+                return Err(CUDA_ERROR_ILLEGAL_STATE);
+            }
+            Some(target) => {
+                let mut set = Vec::new();
+                merge(&mut set, &target.set);
+                (target.graph, set)
+            }
             None => (self.graphs.create(), Vec::new()),
         };
         let thread = std::thread::current().id();
@@ -79,8 +90,8 @@ impl State {
     }
 
     fn judge(&self, sequence: &Sequence, thread: ThreadId) -> Result<(), CUresult> {
-        sequence.check_thread(thread)?;
         sequence.check_valid()?;
+        sequence.check_thread(thread)?;
         sequence.check_joined(&self.graphs.graph(sequence.begin.graph)?.def)
     }
 

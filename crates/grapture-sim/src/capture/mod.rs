@@ -18,9 +18,9 @@ pub(crate) use event::Mark;
 pub(crate) use life::Target;
 pub(crate) use mode::CaptureMode;
 pub(crate) use seams::{
-    Taken, allocate, check_context_wait, check_event_question, check_event_wait, check_stream_wait,
-    check_uncapturable, check_unsafe_call, free, invalidate, is_capturing, record, record_event,
-    stream_destroyed, wait_event,
+    Taken, allocate, check_context_wait, check_event_question, check_event_wait, check_legacy,
+    check_stream_wait, check_uncapturable, check_unsafe_call, free, invalidate, is_capturing,
+    record, record_event, stream_destroyed, wait_event,
 };
 pub(crate) use sequence::{Begin, Member, Sequence, SequenceId};
 

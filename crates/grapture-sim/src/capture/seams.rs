@@ -126,8 +126,8 @@ pub(crate) fn check_uncapturable(state: &mut State, stream: StreamId) -> Answer 
     state.captures.uncapturable_call(stream)
 }
 
-/// Refuses the use of a legacy stream beside a blocking capture.
-fn check_legacy(state: &mut State, stream: StreamId) -> Answer {
+/// Refuses the use of a legacy stream beside a blocking capture, which breaks it.
+pub(crate) fn check_legacy(state: &mut State, stream: StreamId) -> Answer {
     let this = state.stream(stream)?;
     let (kind, context) = (this.kind, this.context);
     if kind == StreamKind::Legacy { state.captures.legacy_call(context) } else { Ok(()) }
@@ -209,6 +209,7 @@ pub(crate) fn allocate(
     stream: StreamId,
     bytes: usize,
 ) -> Result<Option<u64>, CUresult> {
+    check_legacy(state, stream)?;
     let Some(id) = state.captures.capturing(stream)? else { return Ok(None) };
     let device = state.core_of(stream)?.device;
     let graph = graph_of(state, id)?;
@@ -225,6 +226,7 @@ pub(crate) fn free(
     stream: StreamId,
     address: u64,
 ) -> Result<bool, CUresult> {
+    check_legacy(state, stream)?;
     let Some(id) = state.captures.capturing(stream)? else { return Ok(false) };
     let graph = graph_of(state, id)?;
     state.graphs.plan_free(graph, address)?;

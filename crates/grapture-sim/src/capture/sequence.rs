@@ -89,7 +89,9 @@ impl Sequence {
     pub(crate) fn update(&mut self, stream: StreamId, edges: Vec<Edge>, replace: bool) {
         let Some(member) = self.members.get_mut(&stream) else { return };
         if replace {
-            for edge in std::mem::replace(&mut member.set, edges) {
+            let mut set = Vec::new();
+            merge(&mut set, &edges);
+            for edge in std::mem::replace(&mut member.set, set) {
                 if !member.set.iter().any(|kept| kept.node == edge.node) {
                     self.open.remove(&edge.node);
                 }
@@ -136,7 +138,7 @@ impl Sequence {
 }
 
 /// Adds edges to a set, each node once.
-fn merge(set: &mut Vec<Edge>, more: &[Edge]) {
+pub(super) fn merge(set: &mut Vec<Edge>, more: &[Edge]) {
     for edge in more {
         if !set.iter().any(|there| there.node == edge.node) {
             set.push(*edge);

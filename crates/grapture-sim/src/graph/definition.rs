@@ -138,6 +138,13 @@ impl GraphDef {
         Ok(())
     }
 
+    /// Refuses edges whose sources have not what they ask for; where they lead is open yet.
+    pub(crate) fn check_sources(&self, edges: &[Edge]) -> Result<(), CUresult> {
+        let check =
+            |edge: &Edge| edge.data.check_ends(self.node(edge.node)?.params.is_kernel(), true);
+        edges.iter().try_for_each(check)
+    }
+
     /// Adds edges between nodes that are there, all or none.
     pub(crate) fn add_edges(&mut self, edges: &[FullEdge]) -> Result<(), CUresult> {
         let mut seen = HashSet::with_capacity(edges.len());

@@ -151,6 +151,10 @@ impl Memory {
     ) -> Result<(), CUresult> {
         let start = bytes.as_ptr().expose_provenance() as u64;
         self.change(|space| {
+            let pinned = |found: &Arc<Allocation>| found.kind != AllocationKind::Registered;
+            if space.find(start).is_some_and(pinned) {
+                return Err(CUDA_ERROR_INVALID_VALUE);
+            }
             if space.overlaps(start, bytes.len()) {
                 return Err(grapture_sys::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
             }

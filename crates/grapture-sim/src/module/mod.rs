@@ -38,12 +38,16 @@ pub(crate) struct KernelCode {
     pub(crate) shared_bytes: usize,
     /// Bytes of local memory of a thread.
     pub(crate) local_bytes: usize,
+    /// Constant memory of its module.
+    pub(crate) const_bytes: usize,
     /// Registers of a thread.
     pub(crate) registers: usize,
     /// The most threads of a block.
     pub(crate) max_threads: usize,
     /// The block that it demands.
     pub(crate) required_block: Option<[u32; 3]>,
+    /// The cluster that it demands.
+    pub(crate) required_cluster: Option<[u32; 3]>,
     /// The compute capability that it was written for, 10 × major + minor.
     pub(crate) target: i32,
 }
@@ -160,6 +164,9 @@ impl KernelCode {
     /// The kernels of a compiled module.
     pub(crate) fn all(module: &ptx::Module) -> Vec<Arc<KernelCode>> {
         let target = image::capability(module.target()).unwrap_or(0) as i32;
+        let constants = module.globals().iter().filter(|global| global.space == ptx::Space::Const);
+        let const_bytes = constants
+            .fold(0, |end: usize, global| end.next_multiple_of(global.align) + global.size);
         let code = |(index, kernel): (usize, &ptx::Kernel)| {
             Arc::new(KernelCode {
                 module: module.clone(),
@@ -169,12 +176,14 @@ impl KernelCode {
                 param_bytes: kernel.param_bytes,
                 shared_bytes: kernel.static_shared_bytes,
                 local_bytes: kernel.local_bytes,
+                const_bytes,
                 registers: kernel.registers as usize,
                 max_threads: kernel
                     .max_threads_per_block
                     .map_or(device::MAX_BLOCK_THREADS, |threads| threads as usize)
                     .min(device::MAX_BLOCK_THREADS),
                 required_block: kernel.required_block,
+                required_cluster: kernel.required_cluster,
                 target,
             })
         };

@@ -38,10 +38,12 @@ pub struct Kernel {
     pub local_bytes: usize,
     /// Registers of a thread: how many the text declares, at most 255.
     pub registers: u32,
-    /// The limit that `.maxntid` or `.reqntid` sets.
+    /// The limit that `.maxntid` sets.
     pub max_threads_per_block: Option<u32>,
     /// The block that `.reqntid` demands.
     pub required_block: Option<[u32; 3]>,
+    /// The cluster that `.reqnctapercluster` demands.
+    pub required_cluster: Option<[u32; 3]>,
     /// What `.minnctapersm` says.
     pub min_blocks_per_multiprocessor: Option<u32>,
     /// Whether it uses dynamic shared memory.

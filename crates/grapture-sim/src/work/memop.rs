@@ -45,6 +45,18 @@ pub(crate) enum MemOp {
     },
 }
 
+impl MemOp {
+    /// The word that it is about.
+    pub(crate) fn word(&self) -> Option<(u64, usize)> {
+        match *self {
+            MemOp::Wait { address, bytes, .. } | MemOp::Write { address, bytes, .. } => {
+                Some((address, bytes))
+            }
+            MemOp::Barrier { .. } => None,
+        }
+    }
+}
+
 /// Does the operations in order; gives up where the context breaks or the simulation ends.
 pub(crate) fn run(
     ops: &[MemOp],

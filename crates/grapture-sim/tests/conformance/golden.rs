@@ -93,11 +93,11 @@ fn parse(text: &str) -> BTreeMap<String, String> {
         if let Some(next) = line.strip_prefix("== ") {
             name = Some(next.to_owned());
             cases.insert(next.to_owned(), String::new());
-        } else if let Some(case) = name.as_ref().and_then(|name| cases.get_mut(name)) {
-            if !line.is_empty() {
-                *case += line;
-                case.push('\n');
-            }
+        } else if let Some(case) = name.as_ref().and_then(|name| cases.get_mut(name))
+            && !line.is_empty()
+        {
+            *case += line;
+            case.push('\n');
         }
     }
     cases

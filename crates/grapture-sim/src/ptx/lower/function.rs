@@ -157,8 +157,10 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
             match *word {
                 "maxntid" => kernel.max_threads_per_block = Some(threads),
                 "reqntid" => {
-                    kernel.max_threads_per_block = Some(threads);
                     kernel.required_block = <[u32; 3]>::try_from(block).ok();
+                }
+                "reqnctapercluster" => {
+                    kernel.required_cluster = <[u32; 3]>::try_from(block).ok();
                 }
                 "minnctapersm" => kernel.min_blocks_per_multiprocessor = Some(first as u32),
                 "maxnreg" => kernel.registers = kernel.registers.min(first as u32),

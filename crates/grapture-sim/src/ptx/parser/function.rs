@@ -49,7 +49,8 @@ impl<'a> Parser<'a> {
     fn tuning(&mut self, word: &'a str, function: &mut Function<'a>) -> Result<()> {
         let at = self.at();
         match word {
-            "maxntid" | "reqntid" | "minnctapersm" | "maxnctapersm" | "maxnreg" => {
+            "maxntid" | "reqntid" | "minnctapersm" | "maxnctapersm" | "maxnreg"
+            | "reqnctapercluster" => {
                 self.advance();
                 let mut numbers = vec![self.integer()?];
                 while self.accept(",") {
@@ -61,8 +62,7 @@ impl<'a> Parser<'a> {
                 self.advance();
             }
             "pragma" => self.skip_directive()?,
-            "reqnctapercluster"
-            | "explicitcluster"
+            "explicitcluster"
             | "maxclusterrank"
             | "blocksareclusters"
             | "unique"
