@@ -26,7 +26,6 @@ use crate::sim::Sim;
 /// What comes after a run of some work. Nodes that choose what runs (conditionals) are built on
 /// the last two.
 #[derive(Debug)]
-#[allow(dead_code, reason = "no conditional nodes yet")]
 pub(crate) enum Next {
     /// The task is done.
     Done,
@@ -109,7 +108,7 @@ impl Work {
                 }
                 Ok(Next::Done)
             }
-            Work::Graph(graph) => graph.run(sim, context),
+            Work::Graph(graph) => graph.run(sim),
         }
     }
 

@@ -4,7 +4,7 @@ use grapture_sys::*;
 
 use super::graph_kernel::{KernelParams, attributes_of};
 use super::graph_node::{Place, add, event, exec_set, host, set};
-use super::{Ptr, graph_child, graph_memory};
+use super::{Ptr, graph_child, graph_conditional, graph_memop, graph_memory};
 use crate::graph::{GraphId, NodeParams};
 use crate::sim::{Answer, Sim, State};
 use crate::work::LaunchAttributes;
@@ -61,6 +61,7 @@ fn node(
             let given: CUDA_HOST_NODE_PARAMS_v1 = body(params)?.read()?;
             host(given.fn_, given.userData)
         }
+        CU_GRAPH_NODE_TYPE_BATCH_MEM_OP => graph_memop::batch(sim, state, body(params)?),
         CU_GRAPH_NODE_TYPE_EVENT_RECORD => {
             let given: CUevent = body(params)?.read()?;
             event(state, given).map(NodeParams::Record)
@@ -119,6 +120,9 @@ pub(crate) fn cuGraphAddNode_v2(
             CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE => Err(CUDA_ERROR_NOT_SUPPORTED),
             _ => Err(CUDA_ERROR_INVALID_VALUE),
         };
+    }
+    if kind(params)? == CU_GRAPH_NODE_TYPE_CONDITIONAL {
+        return graph_conditional::add(sim, place, body(params)?);
     }
     add(sim, place, |state, graph| new_node(sim, state, graph, params))
 }

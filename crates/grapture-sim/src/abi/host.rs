@@ -17,7 +17,7 @@ const COMPARE: u32 = 3;
 /// The flags of a write.
 const WRITE_FLAGS: u32 = 1;
 /// The most operations in a batch.
-const MOST_OPS: u32 = 256;
+pub(super) const MOST_OPS: u32 = 256;
 
 pub(crate) fn cuLaunchHostFunc(
     sim: &Sim,

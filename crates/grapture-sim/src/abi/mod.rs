@@ -12,10 +12,12 @@ mod array;
 mod capture;
 mod graph;
 mod graph_child;
+mod graph_conditional;
 mod graph_edge;
 mod graph_exec;
 mod graph_generic;
 mod graph_kernel;
+mod graph_memop;
 mod graph_memory;
 mod graph_node;
 mod user_object;
@@ -89,11 +91,14 @@ modelled! {
         cuGraphNodeGetEnabled;
     graph_child: cuGraphAddChildGraphNode cuGraphChildGraphNodeGetGraph
         cuGraphExecChildGraphNodeSetParams;
+    graph_conditional: cuGraphConditionalHandleCreate;
     graph_generic: cuGraphAddNode cuGraphAddNode_v2 cuGraphNodeSetParams cuGraphExecNodeSetParams;
     graph_kernel: cuGraphAddKernelNode cuGraphAddKernelNode_v2 cuGraphKernelNodeGetParams
         cuGraphKernelNodeGetParams_v2 cuGraphKernelNodeSetParams cuGraphKernelNodeSetParams_v2
         cuGraphExecKernelNodeSetParams cuGraphExecKernelNodeSetParams_v2
         cuGraphKernelNodeCopyAttributes cuGraphKernelNodeGetAttribute cuGraphKernelNodeSetAttribute;
+    graph_memop: cuGraphAddBatchMemOpNode cuGraphBatchMemOpNodeGetParams
+        cuGraphBatchMemOpNodeSetParams cuGraphExecBatchMemOpNodeSetParams;
     graph_memory: cuGraphAddMemcpyNode cuGraphMemcpyNodeGetParams cuGraphMemcpyNodeSetParams
         cuGraphExecMemcpyNodeSetParams cuGraphAddMemsetNode cuGraphMemsetNodeGetParams
         cuGraphMemsetNodeSetParams cuGraphExecMemsetNodeSetParams cuGraphAddMemAllocNode

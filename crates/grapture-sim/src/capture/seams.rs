@@ -10,7 +10,7 @@ use grapture_sys::{
 use super::event::{Awaited, Wait};
 use super::{ContextId, EventId, Member, SequenceId, Status, StreamId};
 use crate::event::Recorded;
-use crate::graph::{KernelNode, LocalId, NodeParams, Placed, Removed};
+use crate::graph::{BatchNode, KernelNode, LocalId, NodeParams, Placed, Removed};
 use crate::sim::{Answer, Sim, State};
 use crate::stream::StreamKind;
 use crate::work::Work;
@@ -54,7 +54,7 @@ fn node_of(state: &State, stream: StreamId, work: Work) -> Result<Option<NodePar
         Work::Copy(work) => Some(NodeParams::Copy(Placed { context, work })),
         Work::Fill(work) => Some(NodeParams::Fill(Placed { context, work })),
         Work::Host(host) => Some(NodeParams::Host(host)),
-        Work::MemOps(work) => Some(NodeParams::MemOps(Placed { context, work })),
+        Work::MemOps(work) => Some(NodeParams::MemOps(BatchNode::new(context, work))),
         _ => None,
     })
 }

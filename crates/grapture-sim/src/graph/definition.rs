@@ -97,6 +97,14 @@ impl GraphDef {
         self.nodes.values().any(|node| node.params.is_memory())
     }
 
+    /// Whether it has nodes of which an executable or a copy cannot have another.
+    pub(crate) fn exists_once(&self) -> bool {
+        let once = |params: &NodeParams| {
+            params.is_memory() || matches!(params, NodeParams::Conditional(_))
+        };
+        self.nodes.values().any(|node| once(&node.params))
+    }
+
     /// The number that the next node will have.
     pub(crate) fn next_id(&self) -> LocalId {
         self.next

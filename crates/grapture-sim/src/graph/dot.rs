@@ -44,11 +44,9 @@ impl Graphs {
             )?;
         }
         text.push_str("}\n");
-        for (_, node) in graph.def.nodes() {
-            if let NodeParams::Child(child) = node.params
-                && let Ok(child) = self.graph(child)
-            {
-                self.write_graph(text, child, flags)?;
+        for owned in graph.def.nodes().flat_map(|(_, node)| node.params.embedded()) {
+            if let Ok(owned) = self.graph(*owned) {
+                self.write_graph(text, owned, flags)?;
             }
         }
         Ok(())
@@ -83,8 +81,11 @@ fn label(node: &Node, flags: u32) -> String {
         }
         NodeParams::Fill(_) => "memset".into(),
         NodeParams::Host(_) => "host".into(),
-        NodeParams::MemOps(ops) => format!("batch of {} memory operations", ops.work.len()),
+        NodeParams::MemOps(node) => format!("batch of {} memory operations", node.batch.work.len()),
         NodeParams::Child(_) => "child graph".into(),
+        NodeParams::Conditional(node) => {
+            format!("conditional {:?} of {} graphs", node.branch, node.bodies.len())
+        }
         NodeParams::Record(_) => "event record".into(),
         NodeParams::Wait(_) => "event wait".into(),
         NodeParams::Alloc(allocation) => {

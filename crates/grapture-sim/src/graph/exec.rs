@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use grapture_sys::{
     CU_GRAPH_EXEC_UPDATE_ERROR, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED,
-    CUDA_GRAPH_INSTANTIATE_ERROR, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH,
-    CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH, CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD,
-    CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY,
+    CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED, CUDA_GRAPH_INSTANTIATE_ERROR,
+    CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH, CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH,
+    CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY,
     CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED, CUgraphExec_st, CUresult,
 };
 
@@ -71,6 +71,8 @@ pub(crate) struct Exec {
     pub(crate) number: u32,
     /// The last task of its last launch: the next launch waits for it.
     pub(crate) last: Option<TaskId>,
+    /// How often it was launched.
+    pub(crate) launches: u64,
 }
 
 impl Object for Exec {
@@ -105,7 +107,10 @@ impl Exec {
         with: &ExecGraph,
     ) -> Result<ExecGraph, CUresult> {
         let graph = self.part_mut(node.graph)?;
-        let child = graph.children.get_mut(&node.local).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        if !matches!(graph.def.node(node.local)?.params, NodeParams::Child(_)) {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let child = graph.parts_mut(node.local).first_mut().ok_or(CUDA_ERROR_INVALID_VALUE)?;
         let merged = super::update::merge(child, with).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
         Ok(std::mem::replace(child, merged))
     }
@@ -121,8 +126,12 @@ impl Graphs {
         let failed =
             |code| InstantiateError { code, result: CUDA_GRAPH_INSTANTIATE_ERROR, node: None };
         let graph = self.graph(source).map_err(failed)?;
-        if graph.def.has_memory_nodes() && graph.execs > 0 {
+        if graph.def.exists_once() && graph.execs > 0 {
             return Err(failed(CUDA_ERROR_NOT_SUPPORTED));
+        }
+        if self.has_unused_conditional(source).map_err(failed)? {
+            let result = CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED;
+            return Err(InstantiateError { result, ..failed(CUDA_ERROR_INVALID_VALUE) });
         }
         let snapshot = ExecGraph::new(self, source)?;
         if flags.device_launch() {
@@ -132,7 +141,13 @@ impl Graphs {
         let graph = self.graph_mut(source).map_err(failed)?;
         graph.execs += 1;
         graph.instantiated = true;
-        Ok(self.execs.insert(Exec { graph: Arc::new(snapshot), flags, number, last: None }))
+        Ok(self.execs.insert(Exec {
+            graph: Arc::new(snapshot),
+            flags,
+            number,
+            last: None,
+            launches: 0,
+        }))
     }
 
     /// Gives an executable the parameters of a graph of the same shape, and gives back what they
@@ -189,7 +204,7 @@ fn check_device_launch(graph: &ExecGraph) -> Result<(), InstantiateError> {
         match &node.params {
             NodeParams::Kernel(_) | NodeParams::Copy(_) | NodeParams::Fill(_) => {}
             NodeParams::Child(_) => {
-                graph.children.get(&id).map_or(Ok(()), check_device_launch)?;
+                graph.parts(id).iter().try_for_each(check_device_launch)?;
             }
             _ => return Err(refuse(Some(id))),
         }

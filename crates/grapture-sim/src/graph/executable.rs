@@ -8,6 +8,7 @@ use grapture_sys::{
     CUresult,
 };
 
+use super::conditional::Conditional;
 use super::definition::{GraphDef, LocalId};
 use super::params::NodeParams;
 use super::store::{GraphId, Graphs};
@@ -33,8 +34,8 @@ pub(crate) struct ExecGraph {
     pub(crate) def: GraphDef,
     /// The nodes, each after what it depends on.
     order: Vec<LocalId>,
-    /// The snapshots of embedded graphs.
-    pub(crate) children: BTreeMap<LocalId, ExecGraph>,
+    /// The snapshots of the graphs that nodes own.
+    parts: BTreeMap<LocalId, Vec<ExecGraph>>,
     /// The references to user objects that launches need.
     pub(crate) users: Arc<UserRefs>,
     /// The nodes that are turned off.
@@ -52,17 +53,19 @@ impl ExecGraph {
         let graph = graphs.graph(source).map_err(|code| invalid(code, None))?;
         let order = graph.def.topological_order();
         let order = order.map_err(|node| invalid(CUDA_ERROR_INVALID_VALUE, Some(node)))?;
-        let mut children = BTreeMap::new();
+        let mut parts = BTreeMap::new();
         for (id, node) in graph.def.nodes() {
-            if let NodeParams::Child(child) = node.params {
-                children.insert(id, ExecGraph::new(graphs, child)?);
+            let owned = node.params.embedded();
+            if !owned.is_empty() {
+                let snapshot = |part: &GraphId| ExecGraph::new(graphs, *part);
+                parts.insert(id, owned.iter().map(snapshot).collect::<Result<_, _>>()?);
             }
         }
         Ok(ExecGraph {
             source,
             def: graph.def.clone(),
             order,
-            children,
+            parts,
             users: Arc::new(graph.users.clone()),
             disabled: BTreeSet::new(),
         })
@@ -78,8 +81,23 @@ impl ExecGraph {
         if self.source == source {
             return Ok(self);
         }
-        let mut found = self.children.values_mut().filter_map(|child| child.find(source).ok());
+        let mut found = self.parts.values_mut().flatten().filter_map(|part| part.find(source).ok());
         found.next().ok_or(CUDA_ERROR_INVALID_VALUE)
+    }
+
+    /// The snapshots of the graphs that a node owns.
+    pub(crate) fn parts(&self, node: LocalId) -> &[ExecGraph] {
+        self.parts.get(&node).map_or(&[], Vec::as_slice)
+    }
+
+    /// As [`parts`](ExecGraph::parts), to change them.
+    pub(crate) fn parts_mut(&mut self, node: LocalId) -> &mut [ExecGraph] {
+        self.parts.get_mut(&node).map_or(&mut [], Vec::as_mut_slice)
+    }
+
+    /// The snapshots of the graphs that any node owns.
+    pub(crate) fn all_parts(&self) -> impl Iterator<Item = &ExecGraph> {
+        self.parts.values().flatten()
     }
 
     /// Whether a node is turned off.
@@ -100,11 +118,24 @@ impl ExecGraph {
         Ok(())
     }
 
+    /// The conditional handles whose value a launch sets, of all nodes at any depth.
+    pub(crate) fn assigned(&self) -> Vec<Arc<Conditional>> {
+        let own = self.def.nodes().filter_map(|(_, node)| match &node.params {
+            NodeParams::Conditional(node) => Some(node.conditional.clone()),
+            _ => None,
+        });
+        let mut found: Vec<_> = own.filter(|conditional| conditional.assigned).collect();
+        for part in self.all_parts() {
+            found.extend(part.assigned());
+        }
+        found
+    }
+
     /// All references to user objects, its own and those of embedded graphs.
     pub(crate) fn all_users(&self, into: &mut Vec<Arc<UserRefs>>) {
         into.push(self.users.clone());
-        for child in self.children.values() {
-            child.all_users(into);
+        for part in self.all_parts() {
+            part.all_users(into);
         }
     }
 }

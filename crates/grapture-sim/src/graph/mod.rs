@@ -1,9 +1,11 @@
 //! Graphs: their definitions, what is instantiated from them, and how that runs.
 //!
 //! [`definition`] is the pure part: nodes, edges, order. [`store`] gives them handles and embeds
-//! and copies graphs. [`executable`] is the snapshot that [`launch`] turns into tasks of the
-//! engine, and that [`update`] changes.
+//! and copies graphs. [`executable`] is the snapshot that [`update`] changes; of it a [`plan`] is
+//! made for each launch, whose steps [`launch`] turns into tasks of the engine.
 
+mod batch;
+mod conditional;
 mod definition;
 mod dot;
 mod edge;
@@ -11,12 +13,16 @@ mod exec;
 mod executable;
 mod launch;
 mod memory;
+mod order;
 mod params;
+mod plan;
 mod store;
 mod update;
 mod user_object;
 mod work;
 
+pub(crate) use batch::BatchNode;
+pub(crate) use conditional::Branch;
 pub(crate) use definition::{FullEdge, GraphDef, LocalId, Node};
 pub(crate) use edge::{Edge, EdgeData};
 pub(crate) use exec::InstantiateFlags;

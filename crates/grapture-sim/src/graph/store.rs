@@ -11,6 +11,7 @@ use grapture_sys::{
     CUgraphNode_st, CUresult,
 };
 
+use super::conditional::Conditional;
 use super::definition::{GraphDef, LocalId};
 use super::edge::{Edge, EdgeData};
 use super::exec::Exec;
@@ -34,9 +35,11 @@ pub(crate) struct Graph {
     pub(crate) def: GraphDef,
     /// The references to user objects that it holds.
     pub(crate) users: UserRefs,
+    /// The conditional handles that were made for it.
+    pub(super) conditionals: Vec<Arc<Conditional>>,
     /// Its number, as the DOT text shows it.
     pub(crate) number: u32,
-    /// The child graph node that owns it.
+    /// The node that owns it.
     pub(crate) embedded_in: Option<NodeId>,
     /// How many captures fill it at present.
     pub(crate) captures: u32,
@@ -94,6 +97,8 @@ pub(crate) struct Graphs {
     pub(crate) objects: Registry<UserObject>,
     /// The allocations of allocation nodes, by their address.
     pub(super) allocations: HashMap<u64, Arc<Allocation>>,
+    /// The conditional handles.
+    pub(super) conditionals: HashMap<u64, Arc<Conditional>>,
     numbers: u32,
 }
 
@@ -119,6 +124,7 @@ impl Graphs {
             execs: Registry::new(simulation),
             objects: Registry::new(simulation),
             allocations: HashMap::new(),
+            conditionals: HashMap::new(),
             numbers: 0,
         }
     }
@@ -156,6 +162,7 @@ impl Graphs {
         self.graphs.insert(Graph {
             def: GraphDef::default(),
             users: UserRefs::default(),
+            conditionals: Vec::new(),
             number,
             embedded_in: None,
             captures: 0,
@@ -197,6 +204,12 @@ impl Graphs {
         if node.graph == graph { Ok(node.local) } else { Err(CUDA_ERROR_INVALID_VALUE) }
     }
 
+    /// The node that owns a graph.
+    pub(super) fn owner(&self, graph: GraphId) -> Result<Option<NodeRef>, CUresult> {
+        let owner = self.graph(graph)?.embedded_in;
+        Ok(owner.and_then(|owner| self.nodes.get(owner)).copied())
+    }
+
     /// The parameters of a node.
     pub(crate) fn params(&self, node: NodeRef) -> Result<&NodeParams, CUresult> {
         Ok(&self.graph(node.graph)?.def.node(node.local)?.params)
@@ -209,8 +222,12 @@ impl Graphs {
         params: NodeParams,
         dependencies: &[Edge],
     ) -> Result<NodeRef, CUresult> {
+        let owned = params.embedded().to_vec();
         let local = self.graph_mut(graph)?.def.add_node(params, dependencies)?;
-        self.name_node(graph, local)?;
+        let owner = self.name_node(graph, local)?;
+        for part in owned {
+            self.graph_mut(part)?.embedded_in = Some(owner);
+        }
         Ok(NodeRef { graph, local })
     }
 
@@ -231,8 +248,8 @@ impl Graphs {
             self.nodes.remove(handle);
         }
         let mut removed = Removed::default();
-        if let NodeParams::Child(child) = params {
-            self.remove_graph(child, &mut removed);
+        for owned in params.embedded() {
+            self.remove_graph(*owned, &mut removed);
         }
         removed.params.push(params);
         Ok(removed)
@@ -257,10 +274,8 @@ impl Graphs {
         for handle in graph.handles.values() {
             self.nodes.remove(*handle);
         }
-        for (_, node) in graph.def.nodes() {
-            if let NodeParams::Child(child) = node.params {
-                self.remove_graph(child, removed);
-            }
+        for owned in graph.def.nodes().flat_map(|(_, node)| node.params.embedded()) {
+            self.remove_graph(*owned, removed);
         }
         removed.graphs.push(graph);
     }
@@ -274,12 +289,12 @@ impl Graphs {
     /// Refuses graphs whose nodes cannot be there twice.
     fn check_copyable(&self, id: GraphId) -> Result<(), CUresult> {
         let graph = self.graph(id)?;
-        if graph.def.has_memory_nodes() {
-            return Err(CUDA_ERROR_NOT_SUPPORTED);
-        }
         for (_, node) in graph.def.nodes() {
-            if let NodeParams::Child(child) = node.params {
-                self.check_copyable(child)?;
+            if node.params.is_memory() || matches!(node.params, NodeParams::Conditional(_)) {
+                return Err(CUDA_ERROR_NOT_SUPPORTED);
+            }
+            for owned in node.params.embedded() {
+                self.check_copyable(*owned)?;
             }
         }
         Ok(())
@@ -321,10 +336,7 @@ impl Graphs {
     ) -> Result<NodeRef, CUresult> {
         self.graph(graph)?.def.check_dependencies(dependencies, false)?;
         let copy = self.copy(child)?;
-        let node = self.add_node(graph, NodeParams::Child(copy), dependencies)?;
-        let owner = self.graph(graph)?.handles.get(&node.local).copied();
-        self.graph_mut(copy)?.embedded_in = owner;
-        Ok(node)
+        self.add_node(graph, NodeParams::Child(copy), dependencies)
     }
 
     /// The node of a copy that stands for a node of the graph that it was copied from.

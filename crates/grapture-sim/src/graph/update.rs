@@ -54,10 +54,11 @@ pub(crate) fn merge(old: &ExecGraph, new: &ExecGraph) -> Result<ExecGraph, Updat
         let new_node = new.def.node(new_id).map_err(|_| refuse(missing))?;
         let params = result.def.params_mut(old_id).map_err(|_| refuse(missing))?;
         check_change(params, &new_node.params).map_err(refuse)?;
-        if let (Some(child), Some(with)) = (old.children.get(&old_id), new.children.get(&new_id)) {
-            result.children.insert(old_id, merge(child, with)?);
-        } else {
-            *params = new_node.params.clone();
+        params.take(&new_node.params);
+        let parts = old.parts(old_id).iter().zip(new.parts(new_id));
+        let merged = parts.map(|(part, with)| merge(part, with)).collect::<Result<Vec<_>, _>>()?;
+        for (part, merged) in result.parts_mut(old_id).iter_mut().zip(merged) {
+            *part = merged;
         }
     }
     Ok(result)
@@ -96,7 +97,8 @@ pub(crate) fn check_change(
             fits(takes && old.context.key == new.context.key)
         }
         (NodeParams::MemOps(old), NodeParams::MemOps(new)) => {
-            fits(old.work.len() == new.work.len() && old.context.key == new.context.key)
+            let (a, b) = (&old.batch, &new.batch);
+            fits(a.work.len() == b.work.len() && a.context.key == b.context.key)
         }
         (NodeParams::Alloc(old), NodeParams::Alloc(new)) => fits(old.address == new.address),
         (NodeParams::Free(old), NodeParams::Free(new)) => fits(old == new),
