@@ -92,6 +92,7 @@ pub(crate) fn prepare(
         shared_bytes: shape.shared_bytes,
         params: params.into(),
         attributes,
+        conditionals: None,
     })
 }
 

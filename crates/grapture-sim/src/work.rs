@@ -1,5 +1,6 @@
 //! [`Work`]: what a task does. Streams submit it, graph nodes hold it.
 
+mod conditional;
 mod copy;
 mod fill;
 mod host;
@@ -10,6 +11,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+pub(crate) use conditional::ConditionalWords;
 pub(crate) use copy::{CopyWork, Place};
 pub(crate) use fill::FillWork;
 pub(crate) use host::{CallbackWork, HostWork, call_program, in_host_function};

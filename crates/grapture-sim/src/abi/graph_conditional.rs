@@ -1,9 +1,12 @@
 //! Conditional handles and nodes.
 
+use std::sync::Arc;
+
 use grapture_sys::*;
 
 use super::Ptr;
 use super::graph_node::Place;
+use crate::context::ContextCore;
 use crate::graph::{Branch, NodeParams};
 use crate::sim::{Answer, Sim, State};
 
@@ -24,14 +27,15 @@ pub(crate) fn cuGraphConditionalHandleCreate(
     }
     let mut state = sim.lock();
     let graph = state.graphs.find_graph(graph.raw())?;
-    let id = match ctx.address() {
-        0 => state.current()?,
-        handle => state.contexts.find(handle).ok_or(CUDA_ERROR_INVALID_VALUE)?,
-    };
-    let context = (id, state.context(id)?.core.clone());
-    let value = (default, flags == ASSIGN);
-    let handle = state.graphs.add_conditional(sim, graph, context, value)?;
-    out.write(handle)
+    let context = context(&state, ctx.raw())?;
+    let default = (flags == ASSIGN).then_some(default);
+    out.write(state.graphs.add_conditional(graph, context, default)?)
+}
+
+/// The context that is named: null does not stand for the current one.
+fn context(state: &State, context: *mut CUctx_st) -> Result<Arc<ContextCore>, CUresult> {
+    let id = state.contexts.find(context.addr()).ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
+    Ok(state.context(id)?.core.clone())
 }
 
 /// Adds a conditional node; its parameters then tell its bodies.
@@ -44,17 +48,14 @@ pub(super) fn add(
     let mut state = sim.lock();
     let (graph, edges) = place.resolve(&state)?;
     let branch = Branch::from_raw(given.type_, given.size)?;
-    check_context(&mut state, given.ctx)?;
+    let context = context(&state, given.ctx)?;
     let graphs = &mut state.graphs;
-    let node = graphs.new_conditional_node(graph, given.handle, branch, given.size, &edges)?;
+    graphs.graph(graph)?.def.check_dependencies(&edges, false)?;
+    let choice = (branch, given.size);
+    let node = graphs.new_conditional_node(graph, given.handle, &context, choice)?;
     let bodies = node.handles.as_ptr().expose_provenance();
     let node = graphs.add_node(graph, NodeParams::Conditional(node), &edges)?;
     given.phGraph_out = std::ptr::with_exposed_provenance_mut(bodies);
     params.write(given)?;
     place.out.write(state.graphs.node_handle(node))
-}
-
-/// Refuses a context that is not there.
-fn check_context(state: &mut State, context: *mut CUctx_st) -> Answer {
-    super::graph_memory::context(state, context).map(drop)
 }

@@ -13,6 +13,7 @@ use crate::stream::Stream;
 
 /// Instantiates a graph. Needs a current context and is barred by captures.
 fn instantiate(
+    sim: &Sim,
     state: &mut State,
     out: Ptr<CUgraphExec>,
     graph: Ptr<CUgraph_st>,
@@ -23,7 +24,7 @@ fn instantiate(
     let graph = state.graphs.find_graph(graph.raw()).map_err(failed)?;
     state.current().map_err(failed)?;
     capture::check_unsafe_call(state).map_err(failed)?;
-    let exec = state.graphs.instantiate(graph, flags)?;
+    let exec = state.graphs.instantiate(sim, graph, flags)?;
     out.write(exec.raw()).map_err(failed)?;
     Ok(exec)
 }
@@ -47,7 +48,7 @@ pub(crate) fn cuGraphInstantiate_v2(
     if !log.is_null() && log_bytes > 0 {
         log.write(0)?;
     }
-    let result = instantiate(&mut state, out, graph, InstantiateFlags::default());
+    let result = instantiate(sim, &mut state, out, graph, InstantiateFlags::default());
     error_node.offer(handle(&state, result.err().and_then(|error| error.node)));
     result.map(drop).map_err(|error| error.code)
 }
@@ -70,7 +71,7 @@ pub(crate) fn cuGraphInstantiateWithFlags(
     flags: u64,
 ) -> Answer {
     let flags = InstantiateFlags::from_raw(flags, false)?;
-    let result = instantiate(&mut sim.lock(), out, graph, flags);
+    let result = instantiate(sim, &mut sim.lock(), out, graph, flags);
     result.map(drop).map_err(|error| error.code)
 }
 
@@ -103,7 +104,7 @@ fn with_params(
         true => Some(uploadable(state, params.hUploadStream.addr()).map_err(failed)?),
         false => None,
     };
-    let exec = instantiate(state, out, graph, flags)?;
+    let exec = instantiate(sim, state, out, graph, flags)?;
     let uploaded = stream.map_or(Ok(()), |stream| state.upload_graph(sim, exec, stream));
     uploaded.map_err(|code| {
         // Its graph is there, and holds what it held.

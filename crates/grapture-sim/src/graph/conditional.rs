@@ -1,33 +1,29 @@
 //! Conditional nodes: the word that decides, and what it decides.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use grapture_sys::{
     CU_GRAPH_COND_TYPE_IF, CU_GRAPH_COND_TYPE_SWITCH, CU_GRAPH_COND_TYPE_WHILE,
-    CUDA_ERROR_INVALID_VALUE, CUgraphConditionalNodeType, CUresult,
+    CUDA_ERROR_INVALID_VALUE, CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED,
+    CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED, CUgraphConditionalNodeType, CUresult,
 };
 
-use super::edge::Edge;
+use super::executable::{ExecGraph, InstantiateError};
 use super::params::NodeParams;
 use super::store::{GraphId, Graphs};
-use crate::context::{Context, ContextCore};
-use crate::handle::Id;
-use crate::memory::AllocationKind;
+use crate::context::ContextCore;
 use crate::sim::Sim;
 
-/// What a conditional handle stands for: a word that kernels set and one node reads.
-#[derive(Debug)]
+/// A conditional handle. It is a number, and its value a word of each executable.
+#[derive(Clone, Debug)]
 pub(crate) struct Conditional {
-    /// Where the word is; the handle is this number.
-    pub(crate) address: u64,
-    /// The graph that it was made for.
-    pub(crate) graph: GraphId,
+    /// The number, counted from 1 in each graph that is in no other.
+    pub(crate) handle: u64,
     /// The context whose kernels set it.
     pub(crate) context: Arc<ContextCore>,
-    /// What the handle was made with as the value of a launch.
-    pub(crate) default: u32,
-    /// Whether each launch begins with that value.
-    pub(crate) assigned: bool,
+    /// The value that each launch begins with, if any.
+    pub(crate) default: Option<u32>,
 }
 
 /// How the value chooses among the bodies.
@@ -70,7 +66,7 @@ impl Branch {
 #[derive(Clone, Debug)]
 pub(crate) struct ConditionalNode {
     /// What decides.
-    pub(crate) conditional: Arc<Conditional>,
+    pub(crate) conditional: Conditional,
     /// How.
     pub(crate) branch: Branch,
     /// The graphs to choose from, which the node owns.
@@ -79,70 +75,43 @@ pub(crate) struct ConditionalNode {
     pub(crate) handles: Arc<[usize]>,
 }
 
-impl ConditionalNode {
-    /// The node that owns these graphs.
-    pub(crate) fn new(
-        conditional: Arc<Conditional>,
-        branch: Branch,
-        bodies: Vec<GraphId>,
-    ) -> ConditionalNode {
-        let handles = bodies.iter().map(|body| body.raw().addr()).collect();
-        ConditionalNode { conditional, branch, bodies, handles }
-    }
-}
-
 impl Graphs {
-    /// Makes a conditional handle for a graph, whose value is a word of its own.
+    /// Makes a conditional handle for a graph.
     pub(crate) fn add_conditional(
         &mut self,
-        sim: &Sim,
         graph: GraphId,
-        context: (Id<Context>, Arc<ContextCore>),
-        (default, assigned): (u32, bool),
+        context: Arc<ContextCore>,
+        default: Option<u32>,
     ) -> Result<u64, CUresult> {
-        self.forget_conditionals(sim);
-        let (owner, context) = context;
-        let kind = AllocationKind::Global;
-        let word = size_of::<u32>();
-        let address = sim.memory.allocate(kind, context.device, Some(owner), None, word)?;
-        let conditional = Arc::new(Conditional { address, graph, context, default, assigned });
-        self.conditionals.insert(address, conditional.clone());
-        self.graph_mut(graph)?.conditionals.push(conditional);
-        Ok(address)
+        let root = self.outermost(graph)?;
+        let made = &mut self.graph_mut(root)?.conditionals;
+        let handle = made.len() as u64 + 1;
+        made.push(Conditional { handle, context, default });
+        Ok(handle)
     }
 
-    /// Frees the words of handles whose graphs and executables are gone.
-    fn forget_conditionals(&mut self, sim: &Sim) {
-        self.conditionals.retain(|address, conditional| {
-            let used = Arc::strong_count(conditional) > 1;
-            if !used {
-                sim.memory.free(*address);
-            }
-            used
-        });
-    }
-
-    /// The parameters of a new conditional node, with bodies that have no nodes yet.
+    /// The parameters of a new conditional node of a context, with bodies that have no nodes yet.
     pub(crate) fn new_conditional_node(
         &mut self,
         graph: GraphId,
         handle: u64,
-        branch: Branch,
-        bodies: u32,
-        dependencies: &[Edge],
+        context: &ContextCore,
+        (branch, bodies): (Branch, u32),
     ) -> Result<ConditionalNode, CUresult> {
-        self.graph(graph)?.def.check_dependencies(dependencies, false)?;
-        let conditional = self.conditionals.get(&handle).ok_or(CUDA_ERROR_INVALID_VALUE)?.clone();
-        let same = self.outermost(graph)? == self.outermost(conditional.graph)?;
-        if !same || self.is_used(&conditional)? {
+        let root = self.outermost(graph)?;
+        let mut made = self.graph(root)?.conditionals.iter();
+        let conditional = made.find(|made| made.handle == handle).cloned();
+        let conditional = conditional.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        if conditional.context.key != context.key || self.used_handles(root)?.contains(&handle) {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
-        let bodies = (0..bodies).map(|_| self.create()).collect();
-        Ok(ConditionalNode::new(conditional, branch, bodies))
+        let bodies: Vec<GraphId> = (0..bodies).map(|_| self.create()).collect();
+        let handles = bodies.iter().map(|body| body.raw().addr()).collect();
+        Ok(ConditionalNode { conditional, branch, bodies, handles })
     }
 
     /// The graph that a graph is in at last.
-    fn outermost(&self, graph: GraphId) -> Result<GraphId, CUresult> {
+    pub(super) fn outermost(&self, graph: GraphId) -> Result<GraphId, CUresult> {
         let mut graph = graph;
         while let Some(owner) = self.owner(graph)? {
             graph = owner.graph;
@@ -150,53 +119,85 @@ impl Graphs {
         Ok(graph)
     }
 
-    /// Whether a graph is the body of a conditional node, or in one.
-    pub(super) fn is_in_body(&self, graph: GraphId) -> Result<bool, CUresult> {
-        let mut graph = graph;
-        while let Some(owner) = self.owner(graph)? {
-            if matches!(self.params(owner)?, NodeParams::Conditional(_)) {
-                return Ok(true);
-            }
-            graph = owner.graph;
+    /// Whether a graph is a body of a conditional node.
+    pub(super) fn is_body(&self, graph: GraphId) -> Result<bool, CUresult> {
+        match self.owner(graph)? {
+            Some(owner) => Ok(matches!(self.params(owner)?, NodeParams::Conditional(_))),
+            None => Ok(false),
         }
-        Ok(false)
     }
 
-    /// Whether some node of the graphs that a handle is for goes by it.
-    fn is_used(&self, conditional: &Arc<Conditional>) -> Result<bool, CUresult> {
-        self.uses(self.outermost(conditional.graph)?, conditional)
-    }
-
-    fn uses(&self, graph: GraphId, conditional: &Arc<Conditional>) -> Result<bool, CUresult> {
+    /// The handles that conditional nodes of a graph and of those in it go by.
+    fn used_handles(&self, graph: GraphId) -> Result<BTreeSet<u64>, CUresult> {
+        let mut used = BTreeSet::new();
         for (_, node) in self.graph(graph)?.def.nodes() {
-            if let NodeParams::Conditional(node) = &node.params
-                && Arc::ptr_eq(&node.conditional, conditional)
-            {
-                return Ok(true);
+            if let NodeParams::Conditional(node) = &node.params {
+                used.insert(node.conditional.handle);
             }
             for owned in node.params.embedded() {
-                if self.uses(*owned, conditional)? {
-                    return Ok(true);
+                used.append(&mut self.used_handles(*owned)?);
+            }
+        }
+        Ok(used)
+    }
+
+    /// Whether a handle of this graph decides nothing.
+    pub(super) fn has_unused_conditional(&self, graph: GraphId) -> Result<bool, CUresult> {
+        let used = self.used_handles(graph)?;
+        Ok(self.graph(graph)?.conditionals.iter().any(|made| !used.contains(&made.handle)))
+    }
+}
+
+impl ExecGraph {
+    /// The conditional handles that launches give a value, those of all nodes at any depth.
+    pub(super) fn assigned(&self) -> Vec<(u64, u32)> {
+        let own = self.def.nodes().filter_map(|(_, node)| match &node.params {
+            NodeParams::Conditional(node) => {
+                node.conditional.default.map(|value| (node.conditional.handle, value))
+            }
+            _ => None,
+        });
+        own.chain(self.all_parts().flat_map(ExecGraph::assigned)).collect()
+    }
+
+    /// Refuses bodies with what conditional nodes cannot run.
+    pub(super) fn check_bodies(&self, sim: &Sim) -> Result<(), InstantiateError> {
+        for (id, node) in self.def.nodes() {
+            let context = match &node.params {
+                NodeParams::Conditional(node) => Some(&node.conditional.context),
+                _ => None,
+            };
+            for part in self.parts(id) {
+                match context {
+                    Some(context) => part.check_body(sim, context)?,
+                    None => part.check_bodies(sim)?,
                 }
             }
         }
-        Ok(false)
+        Ok(())
     }
 
-    /// Whether a handle of this graph, or of one in it, decides nothing.
-    pub(super) fn has_unused_conditional(&self, graph: GraphId) -> Result<bool, CUresult> {
-        let this = self.graph(graph)?;
-        for conditional in &this.conditionals {
-            if !self.is_used(conditional)? {
-                return Ok(true);
+    fn check_body(&self, sim: &Sim, context: &ContextCore) -> Result<(), InstantiateError> {
+        let several = CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED;
+        for (id, node) in self.def.nodes() {
+            let refused = match &node.params {
+                NodeParams::Kernel(kernel) => {
+                    (kernel.launch.context.key != context.key).then_some(several)
+                }
+                NodeParams::Copy(copy) => copy.work.is_pageable(sim).then_some(several),
+                NodeParams::Fill(_)
+                | NodeParams::Empty
+                | NodeParams::Child(_)
+                | NodeParams::Conditional(_) => None,
+                _ => Some(CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED),
+            };
+            if let Some(result) = refused {
+                let node = Some((self.source, id));
+                return Err(InstantiateError { code: CUDA_ERROR_INVALID_VALUE, result, node });
             }
+            self.parts(id).iter().try_for_each(|part| part.check_body(sim, context))?;
         }
-        for owned in this.def.nodes().flat_map(|(_, node)| node.params.embedded()) {
-            if self.has_unused_conditional(*owned)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        Ok(())
     }
 }
 

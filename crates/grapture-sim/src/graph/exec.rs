@@ -17,6 +17,8 @@ use super::store::{ExecId, GraphId, Graphs, NodeRef};
 use super::update::UpdateError;
 use crate::engine::TaskId;
 use crate::handle::{Kind, Object};
+use crate::sim::Sim;
+use crate::work::ConditionalWords;
 
 /// The flags of an instantiation, checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,6 +75,8 @@ pub(crate) struct Exec {
     pub(crate) last: Option<TaskId>,
     /// How often it was launched.
     pub(crate) launches: u64,
+    /// The values of its conditional handles, which last from launch to launch.
+    words: ConditionalWords,
 }
 
 impl Object for Exec {
@@ -84,6 +88,14 @@ impl Exec {
     /// What was made from a graph: all of it, or an embedded part.
     pub(crate) fn part_mut(&mut self, source: GraphId) -> Result<&mut ExecGraph, CUresult> {
         Arc::make_mut(&mut self.graph).find(source)
+    }
+
+    /// The values of the conditional handles, of which there are so many by now.
+    pub(crate) fn words(&mut self, count: usize) -> ConditionalWords {
+        if self.words.len() < count {
+            self.words = self.words.grown(count);
+        }
+        self.words.clone()
     }
 
     /// Replaces the parameters of a node, and gives back what they replace: it may be the last to
@@ -120,6 +132,7 @@ impl Graphs {
     /// Makes an executable of a graph.
     pub(crate) fn instantiate(
         &mut self,
+        sim: &Sim,
         source: GraphId,
         flags: InstantiateFlags,
     ) -> Result<ExecId, InstantiateError> {
@@ -133,7 +146,11 @@ impl Graphs {
             let result = CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED;
             return Err(InstantiateError { result, ..failed(CUDA_ERROR_INVALID_VALUE) });
         }
+        if self.is_body(source).map_err(failed)? {
+            return Err(failed(CUDA_ERROR_NOT_SUPPORTED));
+        }
         let snapshot = ExecGraph::new(self, source)?;
+        snapshot.check_bodies(sim)?;
         if flags.device_launch() {
             check_device_launch(&snapshot)?;
         }
@@ -141,13 +158,9 @@ impl Graphs {
         let graph = self.graph_mut(source).map_err(failed)?;
         graph.execs += 1;
         graph.instantiated = true;
-        Ok(self.execs.insert(Exec {
-            graph: Arc::new(snapshot),
-            flags,
-            number,
-            last: None,
-            launches: 0,
-        }))
+        let words = ConditionalWords::new(snapshot.handles);
+        let graph = Arc::new(snapshot);
+        Ok(self.execs.insert(Exec { graph, flags, number, last: None, launches: 0, words }))
     }
 
     /// Gives an executable the parameters of a graph of the same shape, and gives back what they

@@ -8,9 +8,7 @@ use grapture_sys::{
     CUresult,
 };
 
-use super::conditional::Conditional;
 use super::definition::{GraphDef, LocalId};
-use super::params::NodeParams;
 use super::store::{GraphId, Graphs};
 use super::user_object::UserRefs;
 
@@ -38,6 +36,8 @@ pub(crate) struct ExecGraph {
     parts: BTreeMap<LocalId, Vec<ExecGraph>>,
     /// The references to user objects that launches need.
     pub(crate) users: Arc<UserRefs>,
+    /// How many conditional handles the graph has.
+    pub(crate) handles: usize,
     /// The nodes that are turned off.
     disabled: BTreeSet<LocalId>,
 }
@@ -67,6 +67,7 @@ impl ExecGraph {
             order,
             parts,
             users: Arc::new(graph.users.clone()),
+            handles: graph.conditionals.len(),
             disabled: BTreeSet::new(),
         })
     }
@@ -116,19 +117,6 @@ impl ExecGraph {
             self.disabled.insert(node);
         }
         Ok(())
-    }
-
-    /// The conditional handles whose value a launch sets, of all nodes at any depth.
-    pub(crate) fn assigned(&self) -> Vec<Arc<Conditional>> {
-        let own = self.def.nodes().filter_map(|(_, node)| match &node.params {
-            NodeParams::Conditional(node) => Some(node.conditional.clone()),
-            _ => None,
-        });
-        let mut found: Vec<_> = own.filter(|conditional| conditional.assigned).collect();
-        for part in self.all_parts() {
-            found.extend(part.assigned());
-        }
-        found
     }
 
     /// All references to user objects, its own and those of embedded graphs.

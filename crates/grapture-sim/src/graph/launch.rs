@@ -11,7 +11,7 @@ use super::executable::ExecGraph;
 use super::memory::Allocation;
 use super::order::Order;
 use super::params::NodeParams;
-use super::plan::Plan;
+use super::plan::{LaunchPlace, Plan};
 use super::store::ExecId;
 use super::work::GraphWork;
 use crate::context::ContextCore;
@@ -40,12 +40,14 @@ impl State {
         for allocation in stale {
             deps.push(sim.engine.submit(deps.clone(), &context, Work::Free(allocation.address)));
         }
+        let words = self.graphs.exec_mut(exec)?.words(graph.handles);
         let order = Order::of_launch(sim, launches);
-        let plan = Plan::new(sim, self, &context, &graph, order)?;
+        let place = LaunchPlace { context: context.clone(), order, words: words.clone() };
+        let plan = Plan::new(sim, self, &place, &graph)?;
         let mut batch = sim.engine.batch();
         let assigned = graph.assigned();
         if !assigned.is_empty() {
-            let work = Work::Graph(GraphWork::Assign(assigned.into()));
+            let work = Work::Graph(GraphWork::Assign(words, assigned.into()));
             deps = vec![batch.submit(deps, &context, work)];
         }
         let tasks = plan.submit(&mut batch, &deps, order);

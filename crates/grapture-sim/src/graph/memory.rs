@@ -46,7 +46,8 @@ impl Graphs {
         device: usize,
         bytes: usize,
     ) -> Result<Arc<Allocation>, CUresult> {
-        if self.graph(graph)?.embedded_in.is_some() || bytes == 0 {
+        let embedded = self.graph(graph)?.embedded_in.is_some() && !self.is_body(graph)?;
+        if embedded || bytes == 0 {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         if bytes > sim.config.memory() {
@@ -65,10 +66,11 @@ impl Graphs {
     /// node, this graph does not free it, and was never instantiated.
     pub(crate) fn plan_free(&self, graph: GraphId, address: u64) -> Result<(), CUresult> {
         self.allocation(address).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        let body = self.is_body(graph)?;
         let graph = self.graph(graph)?;
         let frees = |params: &NodeParams| matches!(params, NodeParams::Free(at) if *at == address);
         let freed = graph.def.nodes().any(|(_, node)| frees(&node.params));
-        if graph.embedded_in.is_some() || freed || graph.instantiated {
+        if (graph.embedded_in.is_some() && !body) || freed || graph.instantiated {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         Ok(())

@@ -21,7 +21,7 @@ use crate::engine::TaskId;
 use crate::event::{Event, Recorded, Stamp};
 use crate::handle::Id;
 use crate::sim::{Sim, State};
-use crate::work::Work;
+use crate::work::{ConditionalWords, KernelWork, Work};
 
 /// A node, or a place where the ends of a child graph meet.
 #[derive(Clone, Debug)]
@@ -57,16 +57,14 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// What a launch of a graph runs; `context` is for what has none of its own, and `order` for
-    /// the bodies of conditional nodes.
+    /// What a launch of a graph runs.
     pub(crate) fn new(
         sim: &Sim,
         state: &State,
-        context: &Arc<ContextCore>,
+        place: &LaunchPlace,
         graph: &ExecGraph,
-        order: Order,
     ) -> Result<Plan, CUresult> {
-        let mut planner = Planner { sim, state, context, order, plan: Plan::default() };
+        let mut planner = Planner { sim, state, place, plan: Plan::default() };
         planner.graph(graph, &[])?;
         Ok(planner.plan)
     }
@@ -83,11 +81,20 @@ impl Plan {
     }
 }
 
+/// What the steps of a launch have in common.
+pub(crate) struct LaunchPlace {
+    /// The context of the stream, for what has none of its own.
+    pub(crate) context: Arc<ContextCore>,
+    /// The order of the steps.
+    pub(crate) order: Order,
+    /// The values of the conditional handles.
+    pub(crate) words: ConditionalWords,
+}
+
 struct Planner<'a> {
     sim: &'a Sim,
     state: &'a State,
-    context: &'a Arc<ContextCore>,
-    order: Order,
+    place: &'a LaunchPlace,
     plan: Plan,
 }
 
@@ -120,18 +127,13 @@ impl Planner<'_> {
         mut after: Vec<usize>,
     ) -> Result<usize, CUresult> {
         let mut also = None;
-        let own = self.context.clone();
+        let own = self.place.context.clone();
         let (context, work) = match &node.params {
             _ if graph.is_disabled(id) => (own, Work::Empty),
             NodeParams::Empty => (own, Work::Empty),
             NodeParams::Kernel(kernel) => {
                 let Placed { context, work } = &kernel.launch;
-                let loaded = self.state.functions.contains(work.function);
-                let work = match loaded {
-                    true => Work::Kernel(work.clone()),
-                    false => gone("a kernel whose module was unloaded"),
-                };
-                (context.clone(), work)
+                (context.clone(), self.kernel(work.clone()))
             }
             NodeParams::Copy(copy) => (copy.context.clone(), Work::Copy(copy.work.clone())),
             NodeParams::Fill(fill) => (fill.context.clone(), Work::Fill(fill.work)),
@@ -150,10 +152,10 @@ impl Planner<'_> {
             NodeParams::Conditional(node) => {
                 let bodies = graph.parts(id).iter();
                 let bodies = bodies.map(|body| self.body(body)).collect::<Result<_, _>>()?;
-                let conditional = node.conditional.clone();
-                let context = conditional.context.clone();
-                let choice = Choice { conditional, branch: node.branch, bodies, order: self.order };
-                (context, Work::Graph(GraphWork::Choose(Arc::new(choice))))
+                let (conditional, branch, order) = (&node.conditional, node.branch, self.place.order);
+                let (handle, words) = (conditional.handle, self.place.words.clone());
+                let choice = Choice { handle, words, branch, bodies, order };
+                (conditional.context.clone(), Work::Graph(GraphWork::Choose(Arc::new(choice))))
             }
             NodeParams::Record(event) => (own, self.record(*event)),
             NodeParams::Wait(event) => {
@@ -180,9 +182,19 @@ impl Planner<'_> {
         Ok(self.plan.steps.len() - 1)
     }
 
+    /// The work of a kernel, which can set conditional handles where the graph has some.
+    fn kernel(&self, mut work: KernelWork) -> Work {
+        if !self.state.functions.contains(work.function) {
+            return gone("a kernel whose module was unloaded");
+        }
+        let words = &self.place.words;
+        work.conditionals = (words.len() > 0).then(|| words.clone());
+        Work::Kernel(work)
+    }
+
     /// The plan of a graph that a conditional node may run.
     fn body(&self, graph: &ExecGraph) -> Result<Plan, CUresult> {
-        Plan::new(self.sim, self.state, self.context, graph, self.order)
+        Plan::new(self.sim, self.state, self.place, graph)
     }
 
     /// Makes an allocation that outlives the launch known at once, so that a program can use the

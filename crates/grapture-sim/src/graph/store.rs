@@ -36,7 +36,7 @@ pub(crate) struct Graph {
     /// The references to user objects that it holds.
     pub(crate) users: UserRefs,
     /// The conditional handles that were made for it.
-    pub(super) conditionals: Vec<Arc<Conditional>>,
+    pub(super) conditionals: Vec<Conditional>,
     /// Its number, as the DOT text shows it.
     pub(crate) number: u32,
     /// The node that owns it.
@@ -97,8 +97,6 @@ pub(crate) struct Graphs {
     pub(crate) objects: Registry<UserObject>,
     /// The allocations of allocation nodes, by their address.
     pub(super) allocations: HashMap<u64, Arc<Allocation>>,
-    /// The conditional handles.
-    pub(super) conditionals: HashMap<u64, Arc<Conditional>>,
     numbers: u32,
 }
 
@@ -124,7 +122,6 @@ impl Graphs {
             execs: Registry::new(simulation),
             objects: Registry::new(simulation),
             allocations: HashMap::new(),
-            conditionals: HashMap::new(),
             numbers: 0,
         }
     }
@@ -288,6 +285,9 @@ impl Graphs {
 
     /// Refuses graphs whose nodes cannot be there twice.
     fn check_copyable(&self, id: GraphId) -> Result<(), CUresult> {
+        if self.is_body(id)? {
+            return Err(CUDA_ERROR_NOT_SUPPORTED);
+        }
         let graph = self.graph(id)?;
         for (_, node) in graph.def.nodes() {
             if node.params.is_memory() || matches!(node.params, NodeParams::Conditional(_)) {

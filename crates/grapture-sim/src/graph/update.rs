@@ -47,6 +47,7 @@ pub(crate) fn merge(old: &ExecGraph, new: &ExecGraph) -> Result<ExecGraph, Updat
     let pairs = pair(&old.def, &new.def).map_err(|mismatch| mismatch.located(new.source))?;
     let mut result = old.clone();
     result.users = new.users.clone();
+    result.handles = result.handles.max(new.handles);
     for (new_id, old_id) in pairs {
         let refuse =
             |reason| UpdateError { result: reason, node: Some((new.source, new_id)), from: None };
@@ -99,6 +100,10 @@ pub(crate) fn check_change(
         (NodeParams::MemOps(old), NodeParams::MemOps(new)) => {
             let (a, b) = (&old.batch, &new.batch);
             fits(a.work.len() == b.work.len() && a.context.key == b.context.key)
+        }
+        (NodeParams::Conditional(old), NodeParams::Conditional(new)) => {
+            let same = old.branch == new.branch && old.bodies.len() == new.bodies.len();
+            if same { Ok(()) } else { Err(CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED) }
         }
         (NodeParams::Alloc(old), NodeParams::Alloc(new)) => fits(old.address == new.address),
         (NodeParams::Free(old), NodeParams::Free(new)) => fits(old == new),

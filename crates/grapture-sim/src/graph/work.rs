@@ -2,17 +2,15 @@
 
 use std::sync::Arc;
 
-use grapture_sys::{
-    CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_OUT_OF_MEMORY,
-};
+use grapture_sys::{CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_OUT_OF_MEMORY};
 
-use super::conditional::{Branch, Conditional};
+use super::conditional::Branch;
 use super::memory::Allocation;
 use super::order::Order;
 use super::plan::Plan;
 use crate::fault::Fault;
 use crate::sim::Sim;
-use crate::work::Next;
+use crate::work::{ConditionalWords, Next};
 
 /// What graphs run beyond the operations of streams.
 #[derive(Clone, Debug)]
@@ -20,7 +18,7 @@ pub(crate) enum GraphWork {
     /// Brings an allocation to life.
     Allocate(Arc<Allocation>),
     /// Gives conditional handles the values that a launch begins with.
-    Assign(Arc<[Arc<Conditional>]>),
+    Assign(ConditionalWords, Arc<[(u64, u32)]>),
     /// Runs the body that a conditional handle chooses.
     Choose(Arc<Choice>),
     /// Fails: the node uses what was destroyed.
@@ -30,8 +28,10 @@ pub(crate) enum GraphWork {
 /// The bodies of a conditional node, and what chooses among them.
 #[derive(Debug)]
 pub(crate) struct Choice {
-    /// What decides.
-    pub(crate) conditional: Arc<Conditional>,
+    /// What decides: a handle and the values of all.
+    pub(crate) handle: u64,
+    /// The values.
+    pub(crate) words: ConditionalWords,
     /// How.
     pub(crate) branch: Branch,
     /// The bodies.
@@ -54,14 +54,13 @@ impl GraphWork {
                 })?;
                 Ok(Next::Done)
             }
-            GraphWork::Assign(conditionals) => {
-                for conditional in &**conditionals {
-                    let word = conditional.default.to_ne_bytes();
-                    sim.memory.write(conditional.address, &word).map_err(lost)?;
+            GraphWork::Assign(words, values) => {
+                for (handle, value) in &**values {
+                    words.set(*handle, *value);
                 }
                 Ok(Next::Done)
             }
-            GraphWork::Choose(choice) => choice.run(sim),
+            GraphWork::Choose(choice) => Ok(choice.run(sim)),
             GraphWork::Gone(what) => Err(Fault::new(CUDA_ERROR_LAUNCH_FAILED, &**what)),
         }
     }
@@ -69,21 +68,15 @@ impl GraphWork {
 
 impl Choice {
     /// Starts the chosen body. A loop comes back when the body is done.
-    fn run(&self, sim: &Arc<Sim>) -> Result<Next, Fault> {
-        let mut word = [0; 4];
-        sim.memory.read(self.conditional.address, &mut word).map_err(lost)?;
-        let chosen = self.branch.body(u32::from_ne_bytes(word));
-        let Some(body) = chosen.and_then(|chosen| self.bodies.get(chosen)) else {
-            return Ok(Next::Done);
-        };
-        if sim.engine.is_closing() {
-            return Ok(Next::Done);
+    fn run(&self, sim: &Arc<Sim>) -> Next {
+        let chosen = self.branch.body(self.words.get(self.handle));
+        let body = chosen.and_then(|chosen| self.bodies.get(chosen));
+        match body.filter(|_| !sim.engine.is_closing()) {
+            Some(body) => {
+                let ends = body.submit(&mut sim.engine.batch(), &[], self.order).ends;
+                if self.branch == Branch::While { Next::Again(ends) } else { Next::After(ends) }
+            }
+            None => Next::Done,
         }
-        let ends = body.submit(&mut sim.engine.batch(), &[], self.order).ends;
-        Ok(if self.branch == Branch::While { Next::Again(ends) } else { Next::After(ends) })
     }
-}
-
-fn lost(reason: impl std::fmt::Display) -> Fault {
-    Fault::new(CUDA_ERROR_ILLEGAL_ADDRESS, format!("a conditional handle: {reason}"))
 }

@@ -67,6 +67,11 @@ impl CopyWork {
         CopyWork { source, target, width: bytes, height: 1, depth: 1, staged: None }
     }
 
+    /// Whether an end of it is memory of the program that no device reaches.
+    pub(crate) fn is_pageable(&self, sim: &Sim) -> bool {
+        [&self.source, &self.target].iter().any(|place| sim.memory.is_pageable(place.address))
+    }
+
     /// How many bytes are copied.
     pub(crate) fn bytes(&self) -> usize {
         self.width.saturating_mul(self.height).saturating_mul(self.depth)

@@ -1,11 +1,13 @@
 //! `cudaGraphSetConditional`: what a kernel calls to steer a conditional node.
 //!
-//! The value of a conditional handle is a word of device memory here, and the handle is its
-//! address, so that the call is a store.
+//! The values of the conditional handles of a launch lie in a window of the address space of their
+//! own, so that the call is a store.
 
 use super::function::FunctionLowering;
+use crate::ptx::alu;
 use crate::ptx::error::Result;
-use crate::ptx::ir::{Address, Base, Element, Op, Slice};
+use crate::ptx::exec::registers::Reg;
+use crate::ptx::ir::{Address, Base, CONDITIONAL_BASE, Element, Op, Slice};
 use crate::ptx::types::{Space, Type};
 
 /// The name that compilers declare it by.
@@ -20,13 +22,21 @@ impl FunctionLowering<'_, '_> {
         };
         let (wide, narrow) = (unsigned(8), unsigned(4));
         let argument = |offset: u32| Address { base: Base::Frame, offset: i64::from(offset) };
-        let (address, word) = (self.fresh(Type::U64), self.fresh(Type::U32));
+        let (number, word) = (self.fresh(Type::U64), self.fresh(Type::U32));
         let space = Space::Local;
-        self.emit(Op::Load { space, element: wide, d: address, address: argument(handle) });
+        self.emit(Op::Load { space, element: wide, d: number, address: argument(handle) });
         self.emit(Op::Load { space, element: narrow, d: word, address: argument(value) });
-        let target = Address { base: Base::Wide(address), offset: 0 };
-        self.emit(Op::Store { space: Space::Global, element: narrow, a: word, address: target });
+        let twice = self.double(number);
+        let base = Base::Wide(self.double(twice));
+        let address = Address { base, offset: CONDITIONAL_BASE as i64 };
+        self.emit(Op::Store { space: Space::Global, element: narrow, a: word, address });
         Ok(())
+    }
+
+    fn double(&mut self, a: Reg) -> Reg {
+        let d = self.fresh(Type::U64);
+        self.emit(Op::Alu2 { f: alu::add64(), d, a, b: a });
+        d
     }
 }
 
