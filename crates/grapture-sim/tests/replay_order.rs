@@ -32,8 +32,7 @@ fn orders(config: SimConfig, after: &[&[usize]], launches: usize) -> Vec<Vec<u32
     let graph: CUgraph = make!(t, cuGraphCreate(0));
     let mut nodes: Vec<CUgraphNode> = Vec::new();
     for (mut node, after) in (0_u32..).zip(after) {
-        let mut arguments: [*mut c_void; 2] =
-            [(&raw mut list).cast(), (&raw mut node).cast()];
+        let mut arguments: [*mut c_void; 2] = [(&raw mut list).cast(), (&raw mut node).cast()];
         let params = CUDA_KERNEL_NODE_PARAMS_v1 {
             func,
             gridDimX: 1,

@@ -35,7 +35,7 @@ fn handle(state: &State, node: Option<(GraphId, LocalId)>) -> CUgraphNode {
     graph.map_or(std::ptr::null_mut(), |(graph, node)| graph.handle(node))
 }
 
-/// The form with a log: the log stays empty.
+/// The form with a log: the log stays empty, and no node is named.
 pub(crate) fn cuGraphInstantiate_v2(
     sim: &Sim,
     out: Ptr<CUgraphExec>,
@@ -49,7 +49,7 @@ pub(crate) fn cuGraphInstantiate_v2(
         log.write(0)?;
     }
     let result = instantiate(sim, &mut state, out, graph, InstantiateFlags::default());
-    error_node.offer(handle(&state, result.err().and_then(|error| error.node)));
+    error_node.offer(std::ptr::null_mut());
     result.map(drop).map_err(|error| error.code)
 }
 
@@ -184,7 +184,6 @@ pub(crate) fn cuGraphExecUpdate_v2(
     graph: Ptr<CUgraph_st>,
     result: Ptr<CUgraphExecUpdateResultInfo>,
 ) -> Answer {
-    result.required()?;
     let (answer, info) = update(sim, exec, graph);
     result.offer(info);
     answer
@@ -205,10 +204,7 @@ fn update(
         (|| Ok((state.graphs.find_exec(exec.raw())?, state.graphs.find_graph(graph.raw())?)))();
     let (exec, graph) = match found {
         Ok(found) => found,
-        Err(code) => {
-            info.result = CU_GRAPH_EXEC_UPDATE_ERROR;
-            return (Err(code), info);
-        }
+        Err(code) => return (Err(code), info),
     };
     match state.graphs.update(exec, graph) {
         Ok(replaced) => {

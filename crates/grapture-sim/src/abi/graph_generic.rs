@@ -15,11 +15,37 @@ fn body<T>(params: Ptr<CUgraphNodeParams>) -> Result<Ptr<T>, CUresult> {
     Ok(params.cast::<u8>().at(offset)?.cast())
 }
 
-/// The kind that the struct describes. What is reserved must be zero.
+/// The kind that the struct describes. What is reserved, and what the kind does not use, must be
+/// zero.
 fn kind(params: Ptr<CUgraphNodeParams>) -> Result<CUgraphNodeType, CUresult> {
     let given = params.read()?;
+    let used = used_bytes(given.type_).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let bytes = body::<u8>(params)?.read_all(size_of_val(&given.__bindgen_anon_1))?;
+    let unused = bytes.get(used..).unwrap_or_default();
     let clean = given.reserved0 == [0; 3] && given.reserved2 == 0;
+    let clean = clean && unused.iter().all(|byte| *byte == 0);
     if clean { Ok(given.type_) } else { Err(CUDA_ERROR_INVALID_VALUE) }
+}
+
+/// The bytes of the parameters of a kind; nothing for what is no kind.
+fn used_bytes(kind: CUgraphNodeType) -> Option<usize> {
+    Some(match kind {
+        CU_GRAPH_NODE_TYPE_EMPTY => 0,
+        CU_GRAPH_NODE_TYPE_KERNEL => size_of::<CUDA_KERNEL_NODE_PARAMS_v3>(),
+        CU_GRAPH_NODE_TYPE_MEMCPY => size_of::<CUDA_MEMCPY_NODE_PARAMS>(),
+        CU_GRAPH_NODE_TYPE_MEMSET => size_of::<CUDA_MEMSET_NODE_PARAMS_v2>(),
+        CU_GRAPH_NODE_TYPE_HOST => size_of::<CUDA_HOST_NODE_PARAMS_v2>(),
+        CU_GRAPH_NODE_TYPE_GRAPH => size_of::<CUDA_CHILD_GRAPH_NODE_PARAMS>(),
+        CU_GRAPH_NODE_TYPE_WAIT_EVENT => size_of::<CUDA_EVENT_WAIT_NODE_PARAMS>(),
+        CU_GRAPH_NODE_TYPE_EVENT_RECORD => size_of::<CUDA_EVENT_RECORD_NODE_PARAMS>(),
+        CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL => size_of::<CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v2>(),
+        CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT => size_of::<CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2>(),
+        CU_GRAPH_NODE_TYPE_MEM_ALLOC => size_of::<CUDA_MEM_ALLOC_NODE_PARAMS_v2>(),
+        CU_GRAPH_NODE_TYPE_MEM_FREE => size_of::<CUDA_MEM_FREE_NODE_PARAMS>(),
+        CU_GRAPH_NODE_TYPE_BATCH_MEM_OP => size_of::<CUDA_BATCH_MEM_OP_NODE_PARAMS_v2>(),
+        CU_GRAPH_NODE_TYPE_CONDITIONAL => size_of::<CUDA_CONDITIONAL_NODE_PARAMS>(),
+        _ => return None,
+    })
 }
 
 /// The node that the struct describes, of a kind whose parameters can be replaced: the others are
@@ -55,13 +81,13 @@ fn node(
                 width: given.width,
                 height: given.height,
             };
-            graph_memory::fill(context, &fill)
+            graph_memory::fill(sim, state, context, &fill)
         }
         CU_GRAPH_NODE_TYPE_HOST => {
             let given: CUDA_HOST_NODE_PARAMS_v1 = body(params)?.read()?;
             host(given.fn_, given.userData)
         }
-        CU_GRAPH_NODE_TYPE_BATCH_MEM_OP => graph_memop::batch(sim, state, body(params)?),
+        CU_GRAPH_NODE_TYPE_BATCH_MEM_OP => graph_memop::batch(state, body(params)?),
         CU_GRAPH_NODE_TYPE_EVENT_RECORD => {
             let given: CUevent = body(params)?.read()?;
             event(state, given).map(NodeParams::Record)

@@ -13,18 +13,17 @@ use crate::sim::{Answer, Sim, State};
 
 /// The batch of node parameters.
 pub(super) fn batch(
-    sim: &Sim,
     state: &mut State,
     params: Ptr<CUDA_BATCH_MEM_OP_NODE_PARAMS>,
 ) -> Result<NodeParams, CUresult> {
     let given = params.read()?;
-    if given.flags != 0 || given.count == 0 || given.count > MOST_OPS {
+    if given.flags != 0 || given.count > MOST_OPS || given.ctx.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     // SAFETY: the caller passed the struct, whose array the driver's documentation demands to be
     // of `count` operations that can be read during the call.
     let list = unsafe { Ptr::trust(given.paramArray) };
-    let ops = mem_ops(sim, given.count, list)?;
+    let ops = mem_ops(given.count, list)?;
     let context = context(state, given.ctx)?;
     Ok(NodeParams::MemOps(BatchNode::new(context, Arc::from(ops))))
 }
@@ -38,7 +37,7 @@ pub(crate) fn cuGraphAddBatchMemOpNode(
     params: Ptr<CUDA_BATCH_MEM_OP_NODE_PARAMS>,
 ) -> Answer {
     let place = Place { out, graph, dependencies, data: Ptr::null(), count };
-    add(sim, place, |state, _| batch(sim, state, params))
+    add(sim, place, |state, _| batch(state, params))
 }
 
 pub(crate) fn cuGraphBatchMemOpNodeGetParams(
@@ -68,7 +67,7 @@ pub(crate) fn cuGraphBatchMemOpNodeSetParams(
     node: Ptr<CUgraphNode_st>,
     params: Ptr<CUDA_BATCH_MEM_OP_NODE_PARAMS>,
 ) -> Answer {
-    set(sim, node, |state, _| batch(sim, state, params))
+    set(sim, node, |state, _| batch(state, params))
 }
 
 pub(crate) fn cuGraphExecBatchMemOpNodeSetParams(
@@ -77,5 +76,5 @@ pub(crate) fn cuGraphExecBatchMemOpNodeSetParams(
     node: Ptr<CUgraphNode_st>,
     params: Ptr<CUDA_BATCH_MEM_OP_NODE_PARAMS>,
 ) -> Answer {
-    exec_set(sim, exec, node, |state, _| batch(sim, state, params))
+    exec_set(sim, exec, node, |state, _| batch(state, params))
 }

@@ -130,6 +130,8 @@ pub(crate) fn cuGraphExecMemcpyNodeSetParams(
 
 /// The fill of node parameters.
 pub(super) fn fill(
+    sim: &Sim,
+    state: &State,
     context: Arc<ContextCore>,
     params: &CUDA_MEMSET_NODE_PARAMS_v1,
 ) -> Result<NodeParams, CUresult> {
@@ -147,6 +149,7 @@ pub(super) fn fill(
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     super::fill::check_shape(&work)?;
+    super::fill::check_planned(sim, &state.graphs, &work)?;
     Ok(NodeParams::Fill(Placed { context, work }))
 }
 
@@ -161,7 +164,10 @@ pub(crate) fn cuGraphAddMemsetNode(
 ) -> Answer {
     let place = Place { out, graph, dependencies, data: Ptr::null(), count };
     let params = params.read()?;
-    add(sim, place, |state, _| fill(context(state, ctx.raw())?, &params))
+    add(sim, place, |state, _| {
+        let context = context(state, ctx.raw())?;
+        fill(sim, state, context, &params)
+    })
 }
 
 pub(crate) fn cuGraphMemsetNodeGetParams(
@@ -188,8 +194,8 @@ pub(crate) fn cuGraphMemsetNodeSetParams(
     params: Ptr<CUDA_MEMSET_NODE_PARAMS_v1>,
 ) -> Answer {
     let params = params.read()?;
-    set(sim, node, |_, old| match old {
-        NodeParams::Fill(old) => fill(old.context.clone(), &params),
+    set(sim, node, |state, old| match old {
+        NodeParams::Fill(old) => fill(sim, state, old.context.clone(), &params),
         _ => Err(CUDA_ERROR_INVALID_VALUE),
     })
 }
@@ -202,7 +208,10 @@ pub(crate) fn cuGraphExecMemsetNodeSetParams(
     ctx: Ptr<CUctx_st>,
 ) -> Answer {
     let params = params.read()?;
-    exec_set(sim, exec, node, |state, _| fill(context(state, ctx.raw())?, &params))
+    exec_set(sim, exec, node, |state, _| {
+        let context = context(state, ctx.raw())?;
+        fill(sim, state, context, &params)
+    })
 }
 
 /// The device that the description of an allocation node names.

@@ -14,10 +14,8 @@ use crate::work::{CallbackWork, HostWork, MemOp, Work};
 
 /// The flags of a wait that say how to compare.
 const COMPARE: u32 = 3;
-/// The flags of a write.
-const WRITE_FLAGS: u32 = 1;
 /// The most operations in a batch.
-pub(super) const MOST_OPS: u32 = 256;
+pub(super) const MOST_OPS: u32 = 255;
 
 pub(crate) fn cuLaunchHostFunc(
     sim: &Sim,
@@ -67,14 +65,8 @@ pub(crate) fn cuStreamAttachMemAsync(
 }
 
 /// A checked operation on a word.
-fn wait_op(
-    sim: &Sim,
-    address: u64,
-    value: u64,
-    bytes: usize,
-    flags: u32,
-) -> Result<MemOp, CUresult> {
-    check_word(sim, address, bytes)?;
+fn wait_op(address: u64, value: u64, bytes: usize, flags: u32) -> Result<MemOp, CUresult> {
+    check_alignment(address, bytes)?;
     if flags & CU_STREAM_WAIT_VALUE_FLUSH.0 != 0 {
         return Err(CUDA_ERROR_NOT_SUPPORTED);
     }
@@ -84,28 +76,34 @@ fn wait_op(
     Ok(MemOp::Wait { address, value, bytes, flags })
 }
 
-fn write_op(
-    sim: &Sim,
-    address: u64,
-    value: u64,
-    bytes: usize,
-    flags: u32,
-) -> Result<MemOp, CUresult> {
-    check_word(sim, address, bytes)?;
-    if flags & !WRITE_FLAGS != 0 {
+fn write_op(address: u64, value: u64, bytes: usize, flags: u32) -> Result<MemOp, CUresult> {
+    check_alignment(address, bytes)?;
+    // The device cannot leave the barrier out.
+    if flags != 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     Ok(MemOp::Write { address, value, bytes, flags })
 }
 
-fn check_word(sim: &Sim, address: u64, bytes: usize) -> Answer {
-    let good = address.is_multiple_of(bytes as u64) && sim.memory.covers(address, bytes);
+fn check_alignment(address: u64, bytes: usize) -> Answer {
+    let good = address.is_multiple_of(bytes as u64);
+    if good { Ok(()) } else { Err(CUDA_ERROR_INVALID_VALUE) }
+}
+
+/// Refuses words that are not there, or that move. Only what runs now is held against this.
+fn check_memory(sim: &Sim, op: &MemOp) -> Answer {
+    let Some((address, bytes)) = op.word() else { return Ok(()) };
+    let found = sim.memory.find(address).filter(|found| found.covers(address, bytes));
+    let good = found.is_some_and(|found| found.kind != AllocationKind::Managed);
     if good { Ok(()) } else { Err(CUDA_ERROR_INVALID_VALUE) }
 }
 
 fn submit(sim: &Sim, stream: Ptr<CUstream_st>, ops: Vec<MemOp>) -> Answer {
     let mut state = sim.lock();
     let id = state.find_stream(stream.address())?;
+    if !capture::is_capturing(&state, id) {
+        ops.iter().try_for_each(|op| check_memory(sim, op))?;
+    }
     stream::submit(sim, &mut state, id, Work::MemOps(Arc::from(ops)))
 }
 
@@ -116,7 +114,7 @@ pub(crate) fn cuStreamWaitValue32_v2(
     value: u32,
     flags: u32,
 ) -> Answer {
-    let op = wait_op(sim, address, value.into(), 4, flags)?;
+    let op = wait_op(address, value.into(), 4, flags)?;
     submit(sim, stream, vec![op])
 }
 
@@ -127,7 +125,7 @@ pub(crate) fn cuStreamWriteValue32_v2(
     value: u32,
     flags: u32,
 ) -> Answer {
-    let op = write_op(sim, address, value.into(), 4, flags)?;
+    let op = write_op(address, value.into(), 4, flags)?;
     submit(sim, stream, vec![op])
 }
 
@@ -138,23 +136,25 @@ pub(crate) fn cuStreamBatchMemOp_v2(
     params: Ptr<CUstreamBatchMemOpParams>,
     flags: u32,
 ) -> Answer {
-    if flags != 0 || count == 0 || count > MOST_OPS {
+    if flags != 0 || count > MOST_OPS {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    let ops = mem_ops(sim, count, params)?;
+    if count == 0 {
+        return sim.lock().find_stream(stream.address()).map(drop);
+    }
+    let ops = mem_ops(count, params)?;
     submit(sim, stream, ops)
 }
 
 /// The checked operations of a batch.
 pub(crate) fn mem_ops(
-    sim: &Sim,
     count: u32,
     params: Ptr<CUstreamBatchMemOpParams>,
 ) -> Result<Vec<MemOp>, CUresult> {
-    (0..count as usize).map(|index| mem_op(sim, params.at(index)?)).collect()
+    (0..count as usize).map(|index| mem_op(params.at(index)?)).collect()
 }
 
-fn mem_op(sim: &Sim, params: Ptr<CUstreamBatchMemOpParams>) -> Result<MemOp, CUresult> {
+fn mem_op(params: Ptr<CUstreamBatchMemOpParams>) -> Result<MemOp, CUresult> {
     // All members of the union begin with the operation; waits and writes go on with an address,
     // a value of 8 bytes of which 4 may be used, and flags.
     type Word = CUstreamBatchMemOpParams_union_CUstreamMemOpWaitValueParams_st;
@@ -162,14 +162,18 @@ fn mem_op(sim: &Sim, params: Ptr<CUstreamBatchMemOpParams>) -> Result<MemOp, CUr
     let wide: u64 = params.cast::<u64>().at(2)?.read()?;
     let narrow = wide & u64::from(u32::MAX);
     match word.operation {
-        CU_STREAM_MEM_OP_WAIT_VALUE_32 => wait_op(sim, word.address, narrow, 4, word.flags),
-        CU_STREAM_MEM_OP_WAIT_VALUE_64 => wait_op(sim, word.address, wide, 8, word.flags),
-        CU_STREAM_MEM_OP_WRITE_VALUE_32 => write_op(sim, word.address, narrow, 4, word.flags),
-        CU_STREAM_MEM_OP_WRITE_VALUE_64 => write_op(sim, word.address, wide, 8, word.flags),
+        CU_STREAM_MEM_OP_WAIT_VALUE_32 => wait_op(word.address, narrow, 4, word.flags),
+        CU_STREAM_MEM_OP_WAIT_VALUE_64 => wait_op(word.address, wide, 8, word.flags),
+        CU_STREAM_MEM_OP_WRITE_VALUE_32 => write_op(word.address, narrow, 4, word.flags),
+        CU_STREAM_MEM_OP_WRITE_VALUE_64 => write_op(word.address, wide, 8, word.flags),
         CU_STREAM_MEM_OP_BARRIER => {
             let flags = params.cast::<u32>().at(1)?.read()?;
+            if flags > CU_STREAM_MEMORY_BARRIER_TYPE_GPU.0 {
+                return Err(CUDA_ERROR_INVALID_VALUE);
+            }
             Ok(MemOp::Barrier { flags })
         }
-        _ => Err(CUDA_ERROR_NOT_SUPPORTED),
+        CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES => Err(CUDA_ERROR_NOT_SUPPORTED),
+        _ => Err(CUDA_ERROR_INVALID_VALUE),
     }
 }

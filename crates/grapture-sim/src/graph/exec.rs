@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use grapture_sys::{
-    CU_GRAPH_EXEC_UPDATE_ERROR, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED,
-    CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED, CUDA_GRAPH_INSTANTIATE_ERROR,
-    CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH, CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH,
-    CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY,
+    CU_GRAPH_EXEC_UPDATE_ERROR, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, CUDA_ERROR_INVALID_VALUE,
+    CUDA_ERROR_NOT_SUPPORTED, CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED,
+    CUDA_GRAPH_INSTANTIATE_ERROR, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH,
+    CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH, CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD,
+    CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY,
+    CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED,
     CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED, CUgraphExec_st, CUresult,
 };
 
@@ -55,6 +57,11 @@ impl InstantiateFlags {
     /// Whether a launch frees what the one before left alive.
     pub(crate) fn auto_free(self) -> bool {
         self.0 & AUTO_FREE != 0
+    }
+
+    /// Whether kernels run by their priorities.
+    fn by_priority(self) -> bool {
+        self.0 & NODE_PRIORITY != 0
     }
 
     fn device_launch(self) -> bool {
@@ -118,12 +125,14 @@ impl Exec {
         node: NodeRef,
         with: &ExecGraph,
     ) -> Result<ExecGraph, CUresult> {
+        let by_priority = self.flags.by_priority();
         let graph = self.part_mut(node.graph)?;
         if !matches!(graph.def.node(node.local)?.params, NodeParams::Child(_)) {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         let child = graph.parts_mut(node.local).first_mut().ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        let merged = super::update::merge(child, with).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+        let merged = super::update::merge(child, with, by_priority)
+            .map_err(|_| CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)?;
         Ok(std::mem::replace(child, merged))
     }
 }
@@ -152,7 +161,7 @@ impl Graphs {
         let snapshot = ExecGraph::new(self, source)?;
         snapshot.check_bodies(sim)?;
         if flags.device_launch() {
-            check_device_launch(&snapshot)?;
+            check_device_launch(sim, &snapshot)?;
         }
         let number = self.next_number();
         let graph = self.graph_mut(source).map_err(failed)?;
@@ -171,7 +180,9 @@ impl Graphs {
         graph: GraphId,
     ) -> Result<Arc<ExecGraph>, UpdateError> {
         let failed = |_| UpdateError { result: CU_GRAPH_EXEC_UPDATE_ERROR, node: None, from: None };
-        let updated = super::update::updated(&self.exec(exec).map_err(failed)?.graph, self, graph)?;
+        let this = self.exec(exec).map_err(failed)?;
+        let by_priority = this.flags.by_priority();
+        let updated = super::update::updated(&this.graph, self, graph, by_priority)?;
         let exec = self.exec_mut(exec).map_err(failed)?;
         Ok(std::mem::replace(&mut exec.graph, Arc::new(updated)))
     }
@@ -202,24 +213,37 @@ impl Graphs {
     }
 }
 
-/// Refuses graphs that a device cannot launch: kernels, copies, fills and embedded graphs of these
-/// alone, and at least one node.
-fn check_device_launch(graph: &ExecGraph) -> Result<(), InstantiateError> {
-    let refuse = |node: Option<LocalId>| InstantiateError {
+/// Refuses graphs that a device cannot launch: kernels of one context, copies of what a device
+/// reaches, fills and embedded graphs of these alone, and at least one node.
+fn check_device_launch(sim: &Sim, graph: &ExecGraph) -> Result<(), InstantiateError> {
+    let refuse = |result, node: Option<LocalId>| InstantiateError {
         code: CUDA_ERROR_INVALID_VALUE,
-        result: CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED,
+        result,
         node: node.map(|node| (graph.source, node)),
     };
     if graph.order().is_empty() {
-        return Err(refuse(None));
+        return Err(refuse(CUDA_GRAPH_INSTANTIATE_ERROR, None));
     }
+    let mut context = None;
     for (id, node) in graph.def.nodes() {
+        let unsupported = CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED;
         match &node.params {
-            NodeParams::Kernel(_) | NodeParams::Copy(_) | NodeParams::Fill(_) => {}
-            NodeParams::Child(_) => {
-                graph.parts(id).iter().try_for_each(check_device_launch)?;
+            NodeParams::Kernel(kernel) => {
+                let key = kernel.launch.context.key;
+                if *context.get_or_insert(key) != key {
+                    let several = CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED;
+                    return Err(refuse(several, Some(id)));
+                }
             }
-            _ => return Err(refuse(Some(id))),
+            NodeParams::Copy(copy) if copy.work.is_pageable(sim) => {
+                return Err(refuse(unsupported, Some(id)));
+            }
+            NodeParams::Copy(_) | NodeParams::Fill(_) => {}
+            NodeParams::Child(_) => {
+                graph.parts(id).iter().try_for_each(|part| check_device_launch(sim, part))?;
+            }
+            NodeParams::MemOps(_) => return Err(refuse(CUDA_GRAPH_INSTANTIATE_ERROR, None)),
+            _ => return Err(refuse(unsupported, Some(id))),
         }
     }
     Ok(())

@@ -152,7 +152,8 @@ impl Planner<'_> {
             NodeParams::Conditional(node) => {
                 let bodies = graph.parts(id).iter();
                 let bodies = bodies.map(|body| self.body(body)).collect::<Result<_, _>>()?;
-                let (conditional, branch, order) = (&node.conditional, node.branch, self.place.order);
+                let (conditional, branch, order) =
+                    (&node.conditional, node.branch, self.place.order);
                 let (handle, words) = (conditional.handle, self.place.words.clone());
                 let choice = Choice { handle, words, branch, bodies, order };
                 (conditional.context.clone(), Work::Graph(GraphWork::Choose(Arc::new(choice))))

@@ -45,6 +45,27 @@ pub(crate) enum MemOp {
     },
 }
 
+impl MemOp {
+    /// What tells one kind of operation from another: an executable node keeps it.
+    pub(crate) fn kind(&self) -> (u8, usize) {
+        match *self {
+            MemOp::Wait { bytes, .. } => (0, bytes),
+            MemOp::Write { bytes, .. } => (1, bytes),
+            MemOp::Barrier { .. } => (2, 0),
+        }
+    }
+
+    /// The word that it is about.
+    pub(crate) fn word(&self) -> Option<(u64, usize)> {
+        match *self {
+            MemOp::Wait { address, bytes, .. } | MemOp::Write { address, bytes, .. } => {
+                Some((address, bytes))
+            }
+            MemOp::Barrier { .. } => None,
+        }
+    }
+}
+
 /// Does the operations in order; gives up where the context breaks or the simulation ends.
 pub(crate) fn run(
     ops: &[MemOp],
