@@ -210,7 +210,7 @@ fn address(kind: CUmemorytype, host: usize, device: CUdeviceptr) -> Result<u64, 
     match kind {
         CU_MEMORYTYPE_HOST => Ok(host as u64),
         CU_MEMORYTYPE_DEVICE | CU_MEMORYTYPE_UNIFIED => Ok(device),
-        CU_MEMORYTYPE_ARRAY => Err(CUDA_ERROR_NOT_SUPPORTED),
+        // An array too: none has a handle here.
         _ => Err(CUDA_ERROR_INVALID_VALUE),
     }
 }

@@ -31,6 +31,7 @@ mod function;
 pub(crate) mod host;
 mod init;
 mod launch;
+mod launch_attribute;
 mod library;
 mod lookup;
 mod memory;

@@ -41,8 +41,8 @@ pub(crate) struct Graph {
     pub(crate) number: u32,
     /// The node that owns it.
     pub(crate) embedded_in: Option<NodeId>,
-    /// How many captures fill it at present.
-    pub(crate) captures: u32,
+    /// Whether a capture fills it at present.
+    pub(crate) captured: bool,
     /// How many executables were made from it and are alive.
     pub(crate) execs: u32,
     /// Whether any executable was ever made from it.
@@ -162,7 +162,7 @@ impl Graphs {
             conditionals: Vec::new(),
             number,
             embedded_in: None,
-            captures: 0,
+            captured: false,
             execs: 0,
             instantiated: false,
             handles: BTreeMap::new(),
@@ -237,7 +237,7 @@ impl Graphs {
     /// Takes a node out, and the graph that it embeds.
     pub(crate) fn remove_node(&mut self, node: NodeRef) -> Result<Removed, CUresult> {
         let graph = self.graph_mut(node.graph)?;
-        if graph.captures > 0 {
+        if graph.captured {
             return Err(CUDA_ERROR_ILLEGAL_STATE);
         }
         let params = graph.def.remove_node(node.local)?;
@@ -258,7 +258,7 @@ impl Graphs {
         if graph.embedded_in.is_some() {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
-        if graph.captures > 0 {
+        if graph.captured {
             return Err(CUDA_ERROR_ILLEGAL_STATE);
         }
         let mut removed = Removed::default();

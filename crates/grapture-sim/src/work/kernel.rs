@@ -32,6 +32,30 @@ pub(crate) struct LaunchAttributes {
     pub(crate) priority: Option<i32>,
     /// Programmatic stream serialization: may start before the work before it is done.
     pub(crate) programmatic: bool,
+    /// What only tunes where and how fast it runs.
+    pub(crate) tuning: Tuning,
+}
+
+/// Attributes that are told back, and change nothing here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tuning {
+    /// The words of the access policy window.
+    pub(crate) window: [u32; 8],
+    /// The preference for the placing of clusters.
+    pub(crate) cluster_policy: u32,
+    /// The synchronization domains that the default and the remote one stand for.
+    pub(crate) domains: [u8; 2],
+    /// The synchronization domain.
+    pub(crate) domain: u32,
+    /// The share of shared memory.
+    pub(crate) carveout: u32,
+}
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        let (window, domains) = ([0; 8], [0, 1]);
+        Tuning { window, cluster_policy: 0, domains, domain: 0, carveout: 0 }
+    }
 }
 
 /// A kernel with everything that its launch needs.

@@ -106,7 +106,7 @@ fn what_is_reserved_must_be_zero(rig: &Rig) {
 
 fn what_is_not_modelled_says_so(rig: &Rig) {
     let graph = rig.new_graph();
-    for kind in [CU_GRAPH_NODE_TYPE_CONDITIONAL, CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT] {
+    for kind in [CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL, CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT] {
         assert_eq!(add(rig, graph, &mut params(kind)).0, 801);
     }
     assert_eq!(rig.nodes(graph).len(), 0);

@@ -10,6 +10,7 @@ mod tiers;
 
 mod host;
 mod rig;
+mod steering;
 mod subject;
 
 mod capture_contexts;
@@ -17,6 +18,8 @@ mod capture_corners;
 mod capture_matrix;
 mod capture_rules;
 mod codes;
+mod conditional_bodies;
+mod conditionals;
 mod contexts;
 mod graph_corners;
 mod graph_errors;
