@@ -4,7 +4,7 @@ use grapture_sys::*;
 
 use super::graph_kernel::{KernelParams, attributes_of};
 use super::graph_node::{Place, add, event, exec_set, host, set};
-use super::{Ptr, graph_child, graph_conditional, graph_memop, graph_memory};
+use super::{Ptr, graph_allocation, graph_child, graph_conditional, graph_memop, graph_memory};
 use crate::graph::{GraphId, NodeParams};
 use crate::sim::{Answer, Sim, State};
 use crate::work::LaunchAttributes;
@@ -108,11 +108,9 @@ fn new_node(
     params: Ptr<CUgraphNodeParams>,
 ) -> Result<NodeParams, CUresult> {
     match kind(params)? {
-        CU_GRAPH_NODE_TYPE_MEM_ALLOC => graph_memory::allocation(sim, state, graph, body(params)?),
         CU_GRAPH_NODE_TYPE_MEM_FREE => {
             let address: CUdeviceptr = body(params)?.read()?;
-            state.graphs.plan_free(graph, address)?;
-            Ok(NodeParams::Free(address))
+            state.graphs.plan_free(graph, address).map(NodeParams::Free)
         }
         _ => node(sim, state, params, LaunchAttributes::default()),
     }
@@ -139,16 +137,17 @@ pub(crate) fn cuGraphAddNode_v2(
     params: Ptr<CUgraphNodeParams>,
 ) -> Answer {
     let place = Place { out, graph, dependencies, data, count };
-    if kind(params)? == CU_GRAPH_NODE_TYPE_GRAPH {
-        let given: CUDA_CHILD_GRAPH_NODE_PARAMS = body(params)?.read()?;
-        return match given.ownership {
-            CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE => graph_child::add(sim, place, given.graph),
-            CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE => Err(CUDA_ERROR_NOT_SUPPORTED),
-            _ => Err(CUDA_ERROR_INVALID_VALUE),
-        };
-    }
-    if kind(params)? == CU_GRAPH_NODE_TYPE_CONDITIONAL {
-        return graph_conditional::add(sim, place, body(params)?);
+    match kind(params)? {
+        CU_GRAPH_NODE_TYPE_GRAPH => {
+            return graph_child::add(sim, place, body(params)?.read()?);
+        }
+        CU_GRAPH_NODE_TYPE_CONDITIONAL => {
+            return graph_conditional::add(sim, place, body(params)?);
+        }
+        CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
+            return graph_allocation::allocate(sim, place, body(params)?);
+        }
+        _ => {}
     }
     add(sim, place, |state, graph| new_node(sim, state, graph, params))
 }
@@ -163,6 +162,9 @@ pub(crate) fn cuGraphNodeSetParams(
     handle: Ptr<CUgraphNode_st>,
     params: Ptr<CUgraphNodeParams>,
 ) -> Answer {
+    if kind(params)? == CU_GRAPH_NODE_TYPE_GRAPH {
+        return graph_child::set(sim, handle, body(params)?.read()?);
+    }
     set(sim, handle, |state, old| node(sim, state, params, kept(old)))
 }
 

@@ -3,6 +3,7 @@
 use grapture_sys::*;
 
 use super::Ptr;
+use super::stream::clamp_priority;
 use crate::sim::Answer;
 use crate::work::LaunchAttributes;
 
@@ -33,7 +34,12 @@ impl LaunchAttributes {
             // It can be set and not be asked for.
             return Ok(());
         }
-        if is_of_nodes(id) { self.set(id, value) } else { Err(CUDA_ERROR_INVALID_VALUE) }
+        if !is_of_nodes(id) {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        self.set(id, value)?;
+        self.priority = self.priority.map(clamp_priority);
+        Ok(())
     }
 
     /// Sets an attribute of a launch.

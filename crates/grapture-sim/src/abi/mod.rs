@@ -11,6 +11,7 @@
 mod array;
 mod capture;
 mod graph;
+mod graph_allocation;
 mod graph_child;
 mod graph_conditional;
 mod graph_edge;
@@ -102,9 +103,10 @@ modelled! {
         cuGraphBatchMemOpNodeSetParams cuGraphExecBatchMemOpNodeSetParams;
     graph_memory: cuGraphAddMemcpyNode cuGraphMemcpyNodeGetParams cuGraphMemcpyNodeSetParams
         cuGraphExecMemcpyNodeSetParams cuGraphAddMemsetNode cuGraphMemsetNodeGetParams
-        cuGraphMemsetNodeSetParams cuGraphExecMemsetNodeSetParams cuGraphAddMemAllocNode
-        cuGraphMemAllocNodeGetParams cuGraphAddMemFreeNode cuGraphMemFreeNodeGetParams
-        cuDeviceGraphMemTrim;
+        cuGraphMemsetNodeSetParams cuGraphExecMemsetNodeSetParams;
+    graph_allocation: cuGraphAddMemAllocNode cuGraphMemAllocNodeGetParams cuGraphAddMemFreeNode
+        cuGraphMemFreeNodeGetParams cuDeviceGraphMemTrim cuDeviceGetGraphMemAttribute
+        cuDeviceSetGraphMemAttribute;
     user_object: cuUserObjectCreate cuUserObjectRetain cuUserObjectRelease cuGraphRetainUserObject
         cuGraphReleaseUserObject;
     lookup: cuGetProcAddress cuGetProcAddress_v2;

@@ -13,7 +13,7 @@ use crate::stream::{Stream, StreamKind};
 /// `CU_SYNC_POLICY_AUTO` to `CU_SYNC_POLICY_BLOCKING_SYNC`.
 const SYNC_POLICIES: std::ops::RangeInclusive<u32> = 1..=4;
 
-fn clamp_priority(priority: i32) -> i32 {
+pub(super) fn clamp_priority(priority: i32) -> i32 {
     let (least, greatest) = PRIORITIES;
     priority.clamp(greatest, least)
 }

@@ -10,7 +10,9 @@ use grapture_sys::{
 use super::event::{Awaited, Wait};
 use super::{ContextId, EventId, Member, SequenceId, Status, StreamId};
 use crate::event::Recorded;
-use crate::graph::{BatchNode, KernelNode, LocalId, NodeParams, Placed, Removed};
+use crate::graph::{
+    AccessList, BatchNode, KernelNode, LocalId, NodeParams, Placed, Removed, Request,
+};
 use crate::sim::{Answer, Sim, State};
 use crate::stream::StreamKind;
 use crate::work::Work;
@@ -212,7 +214,11 @@ pub(crate) fn allocate(
     let Some(id) = state.captures.capturing(stream)? else { return Ok(None) };
     let device = state.core_of(stream)?.device;
     let graph = graph_of(state, id)?;
-    let allocation = state.graphs.plan_allocation(sim, graph, device, bytes)?;
+    let State { captures, graphs, .. } = &mut *state;
+    let sequence = captures.sequence(id).ok_or(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)?;
+    let edges = sequence.dependencies(stream, &graphs.graph(graph)?.def, false);
+    let request = Request { device, bytes, access: AccessList::default() };
+    let allocation = graphs.plan_allocation(sim, graph, &edges, request)?;
     let address = allocation.address;
     add_node(state, stream, id, NodeParams::Alloc(allocation), false)?;
     Ok(Some(address))
@@ -227,8 +233,8 @@ pub(crate) fn free(
 ) -> Result<bool, CUresult> {
     let Some(id) = state.captures.capturing(stream)? else { return Ok(false) };
     let graph = graph_of(state, id)?;
-    state.graphs.plan_free(graph, address)?;
-    add_node(state, stream, id, NodeParams::Free(address), false)?;
+    let allocation = state.graphs.plan_free(graph, address)?;
+    add_node(state, stream, id, NodeParams::Free(allocation), false)?;
     Ok(true)
 }
 

@@ -97,14 +97,6 @@ impl GraphDef {
         self.nodes.values().any(|node| node.params.is_memory())
     }
 
-    /// Whether it has nodes of which an executable or a copy cannot have another.
-    pub(crate) fn exists_once(&self) -> bool {
-        let once = |params: &NodeParams| {
-            params.is_memory() || matches!(params, NodeParams::Conditional(_))
-        };
-        self.nodes.values().any(|node| once(&node.params))
-    }
-
     /// The number that the next node will have.
     pub(crate) fn next_id(&self) -> LocalId {
         self.next
@@ -146,18 +138,16 @@ impl GraphDef {
         Ok(())
     }
 
-    /// Adds edges between nodes that are there, all or none.
+    /// Adds edges between nodes that are there, up to the first that is there already.
     pub(crate) fn add_edges(&mut self, edges: &[FullEdge]) -> Result<(), CUresult> {
-        let mut seen = HashSet::with_capacity(edges.len());
         for edge in edges {
             let (from, to) = (self.node(edge.from)?, self.node(edge.to)?);
             edge.data.check_ends(from.params.is_kernel(), to.params.is_kernel())?;
-            let exists = to.dependencies.iter().any(|there| there.node == edge.from);
-            if edge.from == edge.to || exists || !seen.insert((edge.from, edge.to)) {
-                return Err(CUDA_ERROR_INVALID_VALUE);
-            }
         }
         for edge in edges {
+            if edge.from == edge.to || self.has_edge(edge) {
+                return Err(CUDA_ERROR_INVALID_VALUE);
+            }
             if let Some(from) = self.nodes.get_mut(&edge.from) {
                 from.dependents.push(Edge { node: edge.to, data: edge.data });
             }
@@ -168,21 +158,20 @@ impl GraphDef {
         Ok(())
     }
 
-    /// Takes edges away, all or none; each must be there with the same data.
+    fn has_edge(&self, edge: &FullEdge) -> bool {
+        let dependencies = self.nodes.get(&edge.to).map_or(&[][..], Node::dependencies);
+        dependencies.iter().any(|there| there.node == edge.from)
+    }
+
+    /// Takes edges away, up to the first that is not there, whatever they carry.
     pub(crate) fn remove_edges(&mut self, edges: &[FullEdge]) -> Result<(), CUresult> {
         if !edges.is_empty() && self.has_memory_nodes() {
             return Err(CUDA_ERROR_NOT_SUPPORTED);
         }
-        let mut seen = HashSet::with_capacity(edges.len());
         for edge in edges {
-            let to = self.node(edge.to)?;
-            self.node(edge.from)?;
-            let there = to.dependencies.contains(&Edge { node: edge.from, data: edge.data });
-            if !there || !seen.insert((edge.from, edge.to)) {
+            if !self.has_edge(edge) {
                 return Err(CUDA_ERROR_INVALID_VALUE);
             }
-        }
-        for edge in edges {
             if let Some(from) = self.nodes.get_mut(&edge.from) {
                 from.dependents.retain(|there| there.node != edge.to);
             }

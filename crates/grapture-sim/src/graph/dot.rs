@@ -91,7 +91,7 @@ fn label(node: &Node, flags: u32) -> String {
         NodeParams::Alloc(allocation) => {
             format!("alloc {} bytes at {:#x}", allocation.bytes, allocation.address)
         }
-        NodeParams::Free(address) => format!("free {address:#x}"),
+        NodeParams::Free(allocation) => format!("free {:#x}", allocation.address),
     }
 }
 

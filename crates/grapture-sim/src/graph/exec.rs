@@ -148,15 +148,13 @@ impl Graphs {
         let failed =
             |code| InstantiateError { code, result: CUDA_GRAPH_INSTANTIATE_ERROR, node: None };
         let graph = self.graph(source).map_err(failed)?;
-        if graph.def.exists_once() && graph.execs > 0 {
+        let again = graph.execs > 0 && self.exists_once(source).map_err(failed)?;
+        if again || graph.embedded_in.is_some() {
             return Err(failed(CUDA_ERROR_NOT_SUPPORTED));
         }
         if self.has_unused_conditional(source).map_err(failed)? {
             let result = CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED;
             return Err(InstantiateError { result, ..failed(CUDA_ERROR_INVALID_VALUE) });
-        }
-        if self.is_body(source).map_err(failed)? {
-            return Err(failed(CUDA_ERROR_NOT_SUPPORTED));
         }
         let snapshot = ExecGraph::new(self, source)?;
         snapshot.check_bodies(sim)?;

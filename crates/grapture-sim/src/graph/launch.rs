@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUresult};
+use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_OUT_OF_MEMORY, CUresult};
 
 use super::executable::ExecGraph;
 use super::memory::Allocation;
@@ -34,7 +34,7 @@ impl State {
         let this = self.graphs.exec(exec)?;
         let (auto_free, before, launches) = (this.flags.auto_free(), this.last, this.launches);
         let graph = this.graph.clone();
-        let stale = self.memory_plan(&graph, auto_free)?;
+        let stale = self.memory_plan(sim, &graph, auto_free)?;
         let mut deps = self.predecessors(stream)?;
         deps.extend(before);
         for allocation in stale {
@@ -83,6 +83,9 @@ impl State {
         let context = self.core_of(stream)?;
         let mut deps = self.predecessors(stream)?;
         deps.extend(self.graphs.exec(exec)?.last);
+        let mut allocated = Vec::new();
+        memory_nodes(&self.graphs.exec(exec)?.graph, &mut allocated, &mut Vec::new());
+        self.graphs.take_chunks(&allocated);
         let last = sim.engine.submit(deps, &context, Work::Empty);
         stream::replace_last(self, stream, last)?;
         self.graphs.exec_mut(exec)?.last = Some(last);
@@ -93,6 +96,7 @@ impl State {
     /// it has to free first. Then notes what lives when the launch is over.
     fn memory_plan(
         &mut self,
+        sim: &Sim,
         graph: &ExecGraph,
         auto_free: bool,
     ) -> Result<Vec<Arc<Allocation>>, CUresult> {
@@ -103,22 +107,35 @@ impl State {
         if !stale.is_empty() && !auto_free {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
+        let comes = |freed: &Arc<Allocation>| allocated.iter().any(|one| Arc::ptr_eq(one, freed));
+        if !freed.iter().all(|freed| freed.is_live() || comes(freed)) {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let missing = |one: &&Arc<Allocation>| one.bytes > sim.memory.free_bytes(one.device);
+        if allocated.iter().filter(|one| !one.is_live()).any(|one| missing(&one)) {
+            return Err(CUDA_ERROR_OUT_OF_MEMORY);
+        }
+        self.graphs.take_chunks(&allocated);
         for allocation in &allocated {
             allocation.set_live(true);
         }
-        for address in freed {
-            self.graphs.end_allocation(address);
+        for allocation in freed {
+            allocation.set_live(false);
         }
         Ok(stale)
     }
 }
 
-/// The allocations that a graph makes, and the addresses that it frees.
-fn memory_nodes(graph: &ExecGraph, allocated: &mut Vec<Arc<Allocation>>, freed: &mut Vec<u64>) {
+/// The allocations that a graph makes, and those that it frees.
+fn memory_nodes(
+    graph: &ExecGraph,
+    allocated: &mut Vec<Arc<Allocation>>,
+    freed: &mut Vec<Arc<Allocation>>,
+) {
     for (_, node) in graph.def.nodes() {
         match &node.params {
             NodeParams::Alloc(allocation) => allocated.push(allocation.clone()),
-            NodeParams::Free(address) => freed.push(*address),
+            NodeParams::Free(allocation) => freed.push(allocation.clone()),
             _ => {}
         }
     }

@@ -75,8 +75,8 @@ pub(crate) enum NodeParams {
     Wait(Id<Event>),
     /// Brings an allocation to life at its fixed address.
     Alloc(Arc<Allocation>),
-    /// Ends the life of the allocation at this address.
-    Free(u64),
+    /// Ends the life of an allocation.
+    Free(Arc<Allocation>),
 }
 
 impl NodeParams {
@@ -120,6 +120,14 @@ impl NodeParams {
             NodeParams::Child(graph) => std::slice::from_ref(graph),
             NodeParams::Conditional(node) => &node.bodies,
             _ => &[],
+        }
+    }
+
+    /// What it frees.
+    pub(crate) fn freed(&self) -> Option<&Arc<Allocation>> {
+        match self {
+            NodeParams::Free(allocation) => Some(allocation),
+            _ => None,
         }
     }
 

@@ -177,7 +177,7 @@ impl Planner<'_> {
                 self.back_now(allocation);
                 (own, Work::Graph(GraphWork::Allocate(allocation.clone())))
             }
-            NodeParams::Free(address) => (own, Work::Free(*address)),
+            NodeParams::Free(allocation) => (own, Work::Free(allocation.address)),
         };
         self.plan.steps.push(Step { context, work, after, also });
         Ok(self.plan.steps.len() - 1)
@@ -201,7 +201,7 @@ impl Planner<'_> {
     /// Makes an allocation that outlives the launch known at once, so that a program can use the
     /// address in calls that follow.
     fn back_now(&self, allocation: &Allocation) {
-        if allocation.is_live() {
+        if allocation.is_live() && !allocation.is_shared() {
             // Where there is no room, the node says so when it runs.
             let _ = self.sim.memory.back(allocation.address, allocation.bytes, allocation.device);
         }

@@ -15,8 +15,10 @@ use super::conditional::Conditional;
 use super::definition::{GraphDef, LocalId};
 use super::edge::{Edge, EdgeData};
 use super::exec::Exec;
+use super::layout::Layout;
 use super::memory::Allocation;
 use super::params::NodeParams;
+use super::pool::GraphPool;
 use super::user_object::{UserObject, UserRefs};
 use crate::handle::{Id, Kind, Object, Registry};
 use crate::live::LiveObjects;
@@ -35,12 +37,17 @@ pub(crate) struct Graph {
     pub(crate) def: GraphDef,
     /// The references to user objects that it holds.
     pub(crate) users: UserRefs,
+    /// Where its allocations lie.
+    pub(super) layout: Layout,
     /// The conditional handles that were made for it.
     pub(super) conditionals: Vec<Conditional>,
     /// Its number, as the DOT text shows it.
     pub(crate) number: u32,
     /// The node that owns it.
     pub(crate) embedded_in: Option<NodeId>,
+    /// Whether a program was given the handle of this embedded graph, or of the one that it is a
+    /// copy of.
+    told: bool,
     /// Whether a capture fills it at present.
     pub(crate) captured: bool,
     /// How many executables were made from it and are alive.
@@ -97,6 +104,8 @@ pub(crate) struct Graphs {
     pub(crate) objects: Registry<UserObject>,
     /// The allocations of allocation nodes, by their address.
     pub(super) allocations: HashMap<u64, Arc<Allocation>>,
+    /// The memory that graphs take, by device.
+    pub(super) pools: HashMap<usize, GraphPool>,
     numbers: u32,
 }
 
@@ -122,6 +131,7 @@ impl Graphs {
             execs: Registry::new(simulation),
             objects: Registry::new(simulation),
             allocations: HashMap::new(),
+            pools: HashMap::new(),
             numbers: 0,
         }
     }
@@ -159,10 +169,12 @@ impl Graphs {
         self.graphs.insert(Graph {
             def: GraphDef::default(),
             users: UserRefs::default(),
+            layout: Layout::default(),
             conditionals: Vec::new(),
             number,
             embedded_in: None,
             captured: false,
+            told: false,
             execs: 0,
             instantiated: false,
             handles: BTreeMap::new(),
@@ -236,10 +248,13 @@ impl Graphs {
 
     /// Takes a node out, and the graph that it embeds.
     pub(crate) fn remove_node(&mut self, node: NodeRef) -> Result<Removed, CUresult> {
-        let graph = self.graph_mut(node.graph)?;
-        if graph.captured {
+        if self.graph(node.graph)?.captured {
             return Err(CUDA_ERROR_ILLEGAL_STATE);
         }
+        if self.has_memory(node.graph)? {
+            return Err(CUDA_ERROR_NOT_SUPPORTED);
+        }
+        let graph = self.graph_mut(node.graph)?;
         let params = graph.def.remove_node(node.local)?;
         if let Some(handle) = graph.handles.remove(&node.local) {
             self.nodes.remove(handle);
@@ -288,21 +303,36 @@ impl Graphs {
         if self.is_body(id)? {
             return Err(CUDA_ERROR_NOT_SUPPORTED);
         }
-        let graph = self.graph(id)?;
-        for (_, node) in graph.def.nodes() {
+        let handles = !self.graph(id)?.conditionals.is_empty();
+        if handles || self.exists_once(id)? { Err(CUDA_ERROR_NOT_SUPPORTED) } else { Ok(()) }
+    }
+
+    /// Whether a graph has nodes, at any depth, of which an executable or a copy cannot have
+    /// another.
+    pub(super) fn exists_once(&self, id: GraphId) -> Result<bool, CUresult> {
+        for (_, node) in self.graph(id)?.def.nodes() {
             if node.params.is_memory() || matches!(node.params, NodeParams::Conditional(_)) {
-                return Err(CUDA_ERROR_NOT_SUPPORTED);
+                return Ok(true);
             }
             for owned in node.params.embedded() {
-                self.check_copyable(*owned)?;
+                if self.exists_once(*owned)? {
+                    return Ok(true);
+                }
             }
         }
-        Ok(())
+        Ok(false)
+    }
+
+    /// Whether a graph, or one in it, allocates or frees.
+    fn has_memory(&self, id: GraphId) -> Result<bool, CUresult> {
+        let this = self.graph(id)?;
+        let mut owned = this.def.nodes().flat_map(|(_, node)| node.params.embedded());
+        Ok(this.def.has_memory_nodes() || owned.any(|owned| self.has_memory(*owned) == Ok(true)))
     }
 
     fn copy_checked(&mut self, id: GraphId) -> Result<GraphId, CUresult> {
         let graph = self.graph(id)?;
-        let (mut def, users) = (graph.def.clone(), graph.users.clone());
+        let (mut def, users, told) = (graph.def.clone(), graph.users.clone(), graph.told);
         let locals: Vec<LocalId> = def.nodes().map(|(local, _)| local).collect();
         let mut embedded = Vec::new();
         for local in &locals {
@@ -314,6 +344,7 @@ impl Graphs {
         let bound = def.next_id();
         let copy = self.create();
         let graph = self.graph_mut(copy)?;
+        graph.told = told;
         graph.def = def;
         graph.users = users;
         graph.copy_of = Some((id, bound));
@@ -327,16 +358,51 @@ impl Graphs {
         Ok(copy)
     }
 
-    /// Adds a node that embeds a copy of a graph.
+    /// Adds a node that embeds a graph: a copy of it, or the graph itself.
     pub(crate) fn add_child(
         &mut self,
         graph: GraphId,
-        child: GraphId,
+        (child, moved): (GraphId, bool),
         dependencies: &[Edge],
     ) -> Result<NodeRef, CUresult> {
         self.graph(graph)?.def.check_dependencies(dependencies, false)?;
-        let copy = self.copy(child)?;
-        self.add_node(graph, NodeParams::Child(copy), dependencies)
+        let embedded = self.to_embed(graph, child, moved)?;
+        self.add_node(graph, NodeParams::Child(embedded), dependencies)
+    }
+
+    /// The graph that a node of a graph embeds in the place of another: a copy or itself.
+    fn to_embed(
+        &mut self,
+        graph: GraphId,
+        child: GraphId,
+        moved: bool,
+    ) -> Result<GraphId, CUresult> {
+        if moved && self.outermost(graph)? == child {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let this = self.graph(child)?;
+        if this.embedded_in.is_some() || !this.conditionals.is_empty() {
+            return Err(CUDA_ERROR_NOT_SUPPORTED);
+        }
+        if moved { Ok(child) } else { self.copy(child) }
+    }
+
+    /// Replaces what a child graph node embeds.
+    pub(crate) fn replace_child(
+        &mut self,
+        node: NodeRef,
+        child: GraphId,
+        moved: bool,
+    ) -> Result<Removed, CUresult> {
+        let NodeParams::Child(old) = *self.params(node)? else {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        };
+        let new = self.to_embed(node.graph, child, moved)?;
+        self.graph_mut(new)?.embedded_in = self.graph(old)?.embedded_in;
+        *self.graph_mut(node.graph)?.def.params_mut(node.local)? = NodeParams::Child(new);
+        let mut removed = Removed::default();
+        self.remove_graph(old, &mut removed);
+        Ok(removed)
     }
 
     /// The node of a copy that stands for a node of the graph that it was copied from.
@@ -349,12 +415,21 @@ impl Graphs {
         Ok(NodeRef { graph: copy, local: node.local })
     }
 
-    /// Whether a node came into its graph as a part of a clone of the program's. The driver does not
-    /// tell what such a node embeds.
-    pub(crate) fn is_cloned(&self, node: NodeRef) -> Result<bool, CUresult> {
+    /// The graph that a child graph node embeds, as a program is told. Of a node that came into its
+    /// graph as a part of a clone it is told only where it was told of the original before.
+    pub(crate) fn tell_child(&mut self, node: NodeRef) -> Result<GraphId, CUresult> {
+        let NodeParams::Child(child) = *self.params(node)? else {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        };
         let graph = self.graph(node.graph)?;
         let copied = graph.copy_of.is_some_and(|(_, bound)| node.local < bound);
-        Ok(copied && graph.embedded_in.is_none())
+        let hidden = copied && graph.embedded_in.is_none();
+        let child_graph = self.graph_mut(child)?;
+        if hidden && !child_graph.told {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        child_graph.told = true;
+        Ok(child)
     }
 
     /// The handle of a node.

@@ -116,7 +116,7 @@ pub(crate) fn check_change(
             let same_extent = (a.width, a.height, a.depth) == (b.width, b.height, b.depth);
             let same = same_extent && (a.source, a.target) == (b.source, b.target);
             let takes = same || (same_kinds && linear(a) && linear(b));
-            fits(takes && old.context.key == new.context.key)
+            fits(takes)
         }
         (NodeParams::Fill(old), NodeParams::Fill(new)) => {
             let (a, b) = (&old.work, &new.work);
@@ -129,15 +129,17 @@ pub(crate) fn check_change(
             fits(kinds && a.context.key == b.context.key)
         }
         (NodeParams::Conditional(old), NodeParams::Conditional(new)) => {
-            let same = old.branch == new.branch && old.bodies.len() == new.bodies.len();
+            let same = old.branch == new.branch
+                && old.bodies.len() == new.bodies.len()
+                && old.conditional.handle == new.conditional.handle;
             if same { Ok(()) } else { Err(CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED) }
         }
-        (NodeParams::Alloc(old), NodeParams::Alloc(new)) => fits(old.address == new.address),
-        (NodeParams::Free(old), NodeParams::Free(new)) => fits(old == new),
         (old, new) if old.kind() != new.kind() => Err(CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED),
         (NodeParams::Empty, _)
         | (NodeParams::Host(_), _)
         | (NodeParams::Child(_), _)
+        | (NodeParams::Alloc(_), _)
+        | (NodeParams::Free(_), _)
         | (NodeParams::Record(_), _)
         | (NodeParams::Wait(_), _) => Ok(()),
         _ => Err(CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED),

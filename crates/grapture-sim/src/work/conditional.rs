@@ -8,25 +8,33 @@ use crate::ptx::{CONDITIONAL_BASE, Region};
 /// The bytes of a value.
 const WORD: usize = size_of::<u32>();
 
+/// The numbers that kernels of a graph with handles may use without harm, as a real driver lets
+/// them. What is no handle decides nothing.
+const NUMBERS: usize = 1024;
+
 /// The values of the handles of an executable. Handles are numbers from 1 on.
 #[derive(Clone, Debug)]
-pub(crate) struct ConditionalWords(Arc<SharedBytes>);
+pub(crate) struct ConditionalWords {
+    count: usize,
+    words: Arc<SharedBytes>,
+}
 
 impl ConditionalWords {
     /// The values of so many handles, all zero.
     pub(crate) fn new(count: usize) -> ConditionalWords {
-        ConditionalWords(Arc::new(SharedBytes::new(count * WORD)))
+        let words = Arc::new(SharedBytes::new((count + 1).max(NUMBERS) * WORD));
+        ConditionalWords { count, words }
     }
 
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
-        self.0.len() / WORD
+        self.count
     }
 
     /// The value of a handle; zero where there is none.
     pub(crate) fn get(&self, handle: u64) -> u32 {
         let mut word = [0; WORD];
-        let read = place(handle).map(|offset| self.0.read(offset, &mut word).is_ok());
+        let read = place(handle).map(|offset| self.words.read(offset, &mut word).is_ok());
         if read == Some(true) { u32::from_ne_bytes(word) } else { 0 }
     }
 
@@ -34,7 +42,7 @@ impl ConditionalWords {
     pub(crate) fn set(&self, handle: u64, value: u32) {
         if let Some(offset) = place(handle) {
             // There is nothing to set beyond the last handle.
-            let _ = self.0.write(offset, &value.to_ne_bytes());
+            let _ = self.words.write(offset, &value.to_ne_bytes());
         }
     }
 
@@ -47,15 +55,15 @@ impl ConditionalWords {
         grown
     }
 
-    /// Where kernels find them, if the address is that of one.
+    /// Where kernels find them, if the address is that of one, or of a number that is no handle.
     pub(crate) fn region(&self, address: u64) -> Option<Region> {
-        let region = Region::whole(CONDITIONAL_BASE + WORD as u64, self.0.clone());
+        let region = Region::whole(CONDITIONAL_BASE, self.words.clone());
         (address.wrapping_sub(region.base) < region.len).then_some(region)
     }
 }
 
 fn place(handle: u64) -> Option<usize> {
-    usize::try_from(handle).ok()?.checked_sub(1)?.checked_mul(WORD)
+    usize::try_from(handle).ok()?.checked_mul(WORD)
 }
 
 #[cfg(test)]
@@ -63,15 +71,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn handles_begin_with_one_and_end_with_the_last() {
+    fn values_last_when_there_are_more_handles() {
         let words = ConditionalWords::new(2);
-        for handle in 0..4 {
+        for handle in 1..4 {
             words.set(handle, 7 + handle as u32);
         }
-        assert_eq!([0, 1, 2, 3].map(|handle| words.get(handle)), [0, 8, 9, 0]);
         let grown = words.grown(3);
         assert_eq!([1, 2, 3].map(|handle| grown.get(handle)), [8, 9, 0]);
-        let known = [0, 4, 8, 12].map(|offset| words.region(CONDITIONAL_BASE + offset).is_some());
-        assert_eq!(known, [false, true, true, false]);
+        assert_eq!(grown.len(), 3);
+    }
+
+    #[test]
+    fn kernels_reach_a_window() {
+        let words = ConditionalWords::new(1);
+        let end = 4 * NUMBERS as u64;
+        let known = |offset: u64| words.region(CONDITIONAL_BASE.wrapping_add(offset)).is_some();
+        assert_eq!([0, 4, end - 4, end, u64::MAX].map(known), [true, true, true, false, false]);
     }
 }

@@ -93,16 +93,9 @@ fn copies_of_memory_that_devices_reach(rig: &Rig) {
             cu!(rig, cuGraphAddMemcpyNode(&mut null_mut(), body, none, 0, &params, context))
         })
     };
-    let from = |host| CUDA_MEMCPY3D_v2 {
-        srcMemoryType: CU_MEMORYTYPE_HOST,
-        srcHost: host,
-        ..device
-    };
-    let to = |host| CUDA_MEMCPY3D_v2 {
-        dstMemoryType: CU_MEMORYTYPE_HOST,
-        dstHost: host,
-        ..device
-    };
+    let from =
+        |host| CUDA_MEMCPY3D_v2 { srcMemoryType: CU_MEMORYTYPE_HOST, srcHost: host, ..device };
+    let to = |host| CUDA_MEMCPY3D_v2 { dstMemoryType: CU_MEMORYTYPE_HOST, dstHost: host, ..device };
     let good = [device, from(pinned), to(pinned)].map(copy);
     let pageable = [from(own), to(own)].map(copy);
     ok!(rig, cuMemFreeHost(pinned));
