@@ -37,9 +37,11 @@ tiers! {
         a_capture_fills_a_body,
         one_capture_fills_a_body_at_a_time,
         an_edge_to_a_node_is_full,
+        a_number_that_is_no_handle_decides_nothing,
+        a_graph_with_a_handle_is_there_once,
     }
-    alone {
-        dangerous_a_handle_outside_of_its_graph,
+    simulator {
+        a_handle_outside_of_a_graph_breaks_the_context,
     }
 }
 
@@ -455,12 +457,46 @@ fn an_edge_to_a_node_is_full(rig: &Rig) {
     assert_eq!(code, 1);
 }
 
-fn dangerous_a_handle_outside_of_its_graph(rig: &Rig) {
-    let steering = Steering::new(rig);
+fn a_handle_outside_of_a_graph_breaks_the_context(rig: &Rig) {
+    let context = make!(rig, cuCtxCreate_v2(0, 0));
+    let (steering, stream) = (Steering::new(rig), rig.new_stream(1));
     let (mut made, mut value) = (1_u64, 1_u32);
     let mut arguments = [(&raw mut made).cast(), (&raw mut value).cast()];
-    assert_eq!(rig.launch(steering.set, rig.stream, &mut arguments), 0);
-    let code = cu!(rig, cuStreamSynchronize(rig.stream));
+    assert_eq!(rig.launch(steering.set, stream, &mut arguments), 0);
+    assert_eq!(cu!(rig, cuStreamSynchronize(stream)), 700);
+    // The module goes with the context.
     std::mem::forget(steering);
-    assert_eq!(code, 700);
+    ok!(rig, cuCtxDestroy_v2(context));
+    ok!(rig, cuCtxSetCurrent(rig.context));
+}
+
+fn a_number_that_is_no_handle_decides_nothing(rig: &Rig) {
+    let steering = Steering::new(rig);
+    let graph = rig.new_graph();
+    let (node, [body]) = branch(rig, graph, &[], handle(rig, graph, 1), IF);
+    steering.adds(body, &[], 0, 1);
+    for number in [0, 99] {
+        steering.sets(graph, &[node], number, 1);
+    }
+    let exec = rig.instantiate(graph);
+    let [word] = steering.run(exec);
+    assert_eq!(word, 1);
+    rig.release(graph, exec);
+}
+
+fn a_graph_with_a_handle_is_there_once(rig: &Rig) {
+    let (graph, parent) = (rig.new_graph(), rig.new_graph());
+    handle(rig, graph, 1);
+    let mut params = CUgraphNodeParams { type_: CU_GRAPH_NODE_TYPE_GRAPH, ..Default::default() };
+    params.__bindgen_anon_1.graph =
+        CUDA_CHILD_GRAPH_NODE_PARAMS { graph, ownership: CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE };
+    let codes = [
+        cu!(rig, cuGraphClone(&mut null_mut(), graph)),
+        cu!(rig, cuGraphAddChildGraphNode(&mut null_mut(), parent, null(), 0, graph)),
+        add(rig, parent, &[], &mut params).0,
+    ];
+    for graph in [graph, parent] {
+        ok!(rig, cuGraphDestroy(graph));
+    }
+    assert_eq!(codes, [801; 3]);
 }

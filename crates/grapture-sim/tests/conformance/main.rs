@@ -13,6 +13,7 @@ mod rig;
 mod steering;
 mod subject;
 
+mod batch_memops;
 mod capture_contexts;
 mod capture_corners;
 mod capture_matrix;
@@ -26,7 +27,9 @@ mod graph_errors;
 mod graph_generic;
 mod graph_kernels;
 mod graph_launch;
+mod graph_memory;
 mod graph_shapes;
+mod graph_update;
 mod graph_users;
 mod memory_corners;
 mod ordering;
