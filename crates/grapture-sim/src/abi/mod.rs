@@ -52,7 +52,8 @@ use crate::sim::{Answer, Sim};
 use crate::slots::{self, SLOTS};
 use crate::work::in_host_function;
 
-/// Names the modelled functions, by the module that implements them.
+/// Names the modelled functions, by the module that implements them. Those of `unmodelled` are
+/// there and answer 801.
 macro_rules! modelled {
     ($($module:ident: $($function:ident)*;)*) => {
         /// The implementations by name: those of the modules, else the answer that the function
@@ -107,6 +108,10 @@ modelled! {
     graph_allocation: cuGraphAddMemAllocNode cuGraphMemAllocNodeGetParams cuGraphAddMemFreeNode
         cuGraphMemFreeNodeGetParams cuDeviceGraphMemTrim cuDeviceGetGraphMemAttribute
         cuDeviceSetGraphMemAttribute;
+    unmodelled: cuGraphAddExternalSemaphoresSignalNode cuGraphExternalSemaphoresSignalNodeGetParams
+        cuGraphExternalSemaphoresSignalNodeSetParams cuGraphExecExternalSemaphoresSignalNodeSetParams
+        cuGraphAddExternalSemaphoresWaitNode cuGraphExternalSemaphoresWaitNodeGetParams
+        cuGraphExternalSemaphoresWaitNodeSetParams cuGraphExecExternalSemaphoresWaitNodeSetParams;
     user_object: cuUserObjectCreate cuUserObjectRetain cuUserObjectRelease cuGraphRetainUserObject
         cuGraphReleaseUserObject;
     lookup: cuGetProcAddress cuGetProcAddress_v2;

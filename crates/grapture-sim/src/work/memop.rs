@@ -1,5 +1,6 @@
 //! Waits for and writes of words of memory.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +44,23 @@ pub(crate) enum MemOp {
         /// The flags as given.
         flags: u32,
     },
+}
+
+impl fmt::Display for MemOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            MemOp::Wait { address, value, bytes, flags } => {
+                let compare = ["at least", "equal to", "and", "nor"];
+                // INVARIANT: two bits choose one of four.
+                let compare = compare[(flags & 3) as usize];
+                write!(f, "wait {bytes} bytes at {address:#x} {compare} {value:#x}")
+            }
+            MemOp::Write { address, value, bytes, .. } => {
+                write!(f, "write {bytes} bytes at {address:#x}: {value:#x}")
+            }
+            MemOp::Barrier { .. } => f.write_str("barrier"),
+        }
+    }
 }
 
 impl MemOp {
