@@ -113,8 +113,10 @@ fn the_bodies_of_conditional_nodes_are_permuted_too() {
     params.__bindgen_anon_1.conditional =
         CUDA_CONDITIONAL_NODE_PARAMS { handle, size: 1, ctx: t.context, ..Default::default() };
     let _: CUgraphNode = make!(t, cuGraphAddNode_v2(graph, null(), null(), 0, &mut params));
-    // SAFETY: the call made a conditional node of one body of these parameters.
-    let body = unsafe { *params.__bindgen_anon_1.conditional.phGraph_out };
+    // SAFETY: these are the parameters of a conditional node.
+    let conditional = unsafe { params.__bindgen_anon_1.conditional };
+    // SAFETY: the call made the node, of one body, and the array of its bodies.
+    let body = unsafe { *conditional.phGraph_out };
     // Two fills that nothing orders: the last one wins.
     for value in [1, 2] {
         let fill = CUDA_MEMSET_NODE_PARAMS_v1 {

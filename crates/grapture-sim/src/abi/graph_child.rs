@@ -4,7 +4,7 @@ use grapture_sys::*;
 
 use super::Ptr;
 use super::graph_node::Place;
-use crate::graph::ExecGraph;
+use crate::graph::{ExecGraph, NodeParams};
 use crate::sim::{Answer, Sim};
 
 /// Whether a graph is moved into its node, rather than copied.
@@ -45,10 +45,12 @@ pub(crate) fn cuGraphChildGraphNodeGetGraph(
     out: Ptr<CUgraph>,
 ) -> Answer {
     out.required()?;
-    let mut state = sim.lock();
+    let state = sim.lock();
     let node = state.graphs.find_node(node.raw())?;
-    let child = state.graphs.tell_child(node)?;
-    out.write(child.raw())
+    match state.graphs.params(node)? {
+        NodeParams::Child(child) => out.write(child.raw()),
+        _ => Err(CUDA_ERROR_INVALID_VALUE),
+    }
 }
 
 /// Replaces the graph that a node embeds.

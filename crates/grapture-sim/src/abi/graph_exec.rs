@@ -200,8 +200,13 @@ fn update(
         errorFromNode: std::ptr::null_mut(),
     };
     let mut state = sim.lock();
-    let found =
-        (|| Ok((state.graphs.find_exec(exec.raw())?, state.graphs.find_graph(graph.raw())?)))();
+    let find = || {
+        let exec = state.graphs.find_exec(exec.raw())?;
+        let graph = state.graphs.find_graph(graph.raw())?;
+        state.graphs.check_update(exec, graph)?;
+        Ok((exec, graph))
+    };
+    let found = find();
     let (exec, graph) = match found {
         Ok(found) => found,
         Err(code) => return (Err(code), info),

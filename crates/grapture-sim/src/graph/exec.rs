@@ -170,6 +170,14 @@ impl Graphs {
         Ok(self.execs.insert(Exec { graph, flags, number, last: None, launches: 0, words }))
     }
 
+    /// Refuses an update from a graph that allocates and has an executable of its own.
+    pub(crate) fn check_update(&self, exec: ExecId, graph: GraphId) -> Result<(), CUresult> {
+        let own = self.exec(exec)?.graph.source == graph;
+        let elsewhere = !own && self.graph(graph)?.execs > 0;
+        let refused = elsewhere && self.has_memory(graph)?;
+        if refused { Err(CUDA_ERROR_NOT_SUPPORTED) } else { Ok(()) }
+    }
+
     /// Gives an executable the parameters of a graph of the same shape, and gives back what they
     /// replace, to be dropped when no lock is held.
     pub(crate) fn update(

@@ -20,7 +20,7 @@ use crate::event::Recorded;
 use crate::handle::Id;
 use crate::sim::{Sim, State};
 use crate::stream::{self, Stream};
-use crate::work::{Keep, Work};
+use crate::work::{Keep, MemOp, Work};
 
 impl State {
     /// Launches an executable on a stream.
@@ -34,6 +34,7 @@ impl State {
         let this = self.graphs.exec(exec)?;
         let (auto_free, before, launches) = (this.flags.auto_free(), this.last, this.launches);
         let graph = this.graph.clone();
+        self.check_words(sim, &graph)?;
         let stale = self.memory_plan(sim, &graph, auto_free)?;
         let mut deps = self.predecessors(stream)?;
         deps.extend(before);
@@ -85,11 +86,27 @@ impl State {
         deps.extend(self.graphs.exec(exec)?.last);
         let mut allocated = Vec::new();
         memory_nodes(&self.graphs.exec(exec)?.graph, &mut allocated, &mut Vec::new());
+        check_room(sim, &allocated)?;
         self.graphs.take_chunks(&allocated);
         let last = sim.engine.submit(deps, &context, Work::Empty);
         stream::replace_last(self, stream, last)?;
         self.graphs.exec_mut(exec)?.last = Some(last);
         Ok(())
+    }
+
+    /// Refuses a launch of memory operations on words that are not there.
+    fn check_words(&self, sim: &Sim, graph: &ExecGraph) -> Result<(), CUresult> {
+        let there = |(address, bytes): (u64, usize)| {
+            sim.memory.covers(address, bytes) || self.graphs.plans(address, bytes)
+        };
+        for (_, node) in graph.def.nodes() {
+            if let NodeParams::MemOps(node) = &node.params
+                && !node.batch.work.iter().filter_map(MemOp::word).all(there)
+            {
+                return Err(CUDA_ERROR_INVALID_VALUE);
+            }
+        }
+        graph.all_parts().try_for_each(|part| self.check_words(sim, part))
     }
 
     /// Refuses a launch that would bring living allocations to life again, or says which of them
@@ -111,10 +128,7 @@ impl State {
         if !freed.iter().all(|freed| freed.is_live() || comes(freed)) {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
-        let missing = |one: &&Arc<Allocation>| one.bytes > sim.memory.free_bytes(one.device);
-        if allocated.iter().filter(|one| !one.is_live()).any(|one| missing(&one)) {
-            return Err(CUDA_ERROR_OUT_OF_MEMORY);
-        }
+        check_room(sim, &allocated)?;
         self.graphs.take_chunks(&allocated);
         for allocation in &allocated {
             allocation.set_live(true);
@@ -124,6 +138,13 @@ impl State {
         }
         Ok(stale)
     }
+}
+
+/// Refuses a launch of allocations for which there is no room.
+fn check_room(sim: &Sim, allocated: &[Arc<Allocation>]) -> Result<(), CUresult> {
+    let fits =
+        |one: &Arc<Allocation>| one.is_live() || one.bytes <= sim.memory.free_bytes(one.device);
+    if allocated.iter().all(fits) { Ok(()) } else { Err(CUDA_ERROR_OUT_OF_MEMORY) }
 }
 
 /// The allocations that a graph makes, and those that it frees.

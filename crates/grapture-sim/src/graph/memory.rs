@@ -153,7 +153,10 @@ impl Graphs {
         let own = graph.layout.holds(allocation);
         let embedded = graph.embedded_in.is_some() && !body;
         let elsewhere = own && allocation.freed_elsewhere.load(Ordering::Acquire);
-        if embedded || freed || graph.instantiated || elsewhere {
+        if embedded {
+            return Err(CUDA_ERROR_NOT_SUPPORTED);
+        }
+        if freed || graph.instantiated || elsewhere {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         if !own {

@@ -9,6 +9,7 @@ mod conditional;
 mod definition;
 mod dot;
 mod edge;
+mod embed;
 mod exec;
 mod executable;
 mod launch;

@@ -12,7 +12,7 @@ use grapture_sys::{
 };
 
 use super::conditional::Conditional;
-use super::definition::{GraphDef, LocalId};
+use super::definition::{FullEdge, GraphDef, LocalId};
 use super::edge::{Edge, EdgeData};
 use super::exec::Exec;
 use super::layout::Layout;
@@ -45,18 +45,16 @@ pub(crate) struct Graph {
     pub(crate) number: u32,
     /// The node that owns it.
     pub(crate) embedded_in: Option<NodeId>,
-    /// Whether a program was given the handle of this embedded graph, or of the one that it is a
-    /// copy of.
-    told: bool,
     /// Whether a capture fills it at present.
     pub(crate) captured: bool,
     /// How many executables were made from it and are alive.
     pub(crate) execs: u32,
     /// Whether any executable was ever made from it.
     pub(crate) instantiated: bool,
-    handles: BTreeMap<LocalId, NodeId>,
+    /// The handles of its nodes.
+    pub(super) handles: BTreeMap<LocalId, NodeId>,
     /// The graph that it is a copy of, and the first number that was not copied.
-    copy_of: Option<(GraphId, LocalId)>,
+    pub(super) copy_of: Option<(GraphId, LocalId)>,
 }
 
 impl Object for Graph {
@@ -174,7 +172,6 @@ impl Graphs {
             number,
             embedded_in: None,
             captured: false,
-            told: false,
             execs: 0,
             instantiated: false,
             handles: BTreeMap::new(),
@@ -240,10 +237,22 @@ impl Graphs {
         Ok(NodeRef { graph, local })
     }
 
-    fn name_node(&mut self, graph: GraphId, local: LocalId) -> Result<NodeId, CUresult> {
+    pub(super) fn name_node(&mut self, graph: GraphId, local: LocalId) -> Result<NodeId, CUresult> {
         let id = self.nodes.insert(NodeRef { graph, local });
         self.graph_mut(graph)?.handles.insert(local, id);
         Ok(id)
+    }
+
+    /// Takes edges out of a graph.
+    pub(crate) fn remove_edges(
+        &mut self,
+        graph: GraphId,
+        edges: &[FullEdge],
+    ) -> Result<(), CUresult> {
+        if !edges.is_empty() && self.has_memory(graph)? {
+            return Err(CUDA_ERROR_NOT_SUPPORTED);
+        }
+        self.graph_mut(graph)?.def.remove_edges(edges)
     }
 
     /// Takes a node out, and the graph that it embeds.
@@ -281,7 +290,7 @@ impl Graphs {
         Ok(removed)
     }
 
-    fn remove_graph(&mut self, id: GraphId, removed: &mut Removed) {
+    pub(super) fn remove_graph(&mut self, id: GraphId, removed: &mut Removed) {
         let Some(graph) = self.graphs.remove(id) else { return };
         for handle in graph.handles.values() {
             self.nodes.remove(*handle);
@@ -290,146 +299,6 @@ impl Graphs {
             self.remove_graph(*owned, removed);
         }
         removed.graphs.push(graph);
-    }
-
-    /// A copy of a graph and of all that it embeds.
-    pub(crate) fn copy(&mut self, id: GraphId) -> Result<GraphId, CUresult> {
-        self.check_copyable(id)?;
-        self.copy_checked(id)
-    }
-
-    /// Refuses graphs whose nodes cannot be there twice.
-    fn check_copyable(&self, id: GraphId) -> Result<(), CUresult> {
-        if self.is_body(id)? {
-            return Err(CUDA_ERROR_NOT_SUPPORTED);
-        }
-        let handles = !self.graph(id)?.conditionals.is_empty();
-        if handles || self.exists_once(id)? { Err(CUDA_ERROR_NOT_SUPPORTED) } else { Ok(()) }
-    }
-
-    /// Whether a graph has nodes, at any depth, of which an executable or a copy cannot have
-    /// another.
-    pub(super) fn exists_once(&self, id: GraphId) -> Result<bool, CUresult> {
-        for (_, node) in self.graph(id)?.def.nodes() {
-            if node.params.is_memory() || matches!(node.params, NodeParams::Conditional(_)) {
-                return Ok(true);
-            }
-            for owned in node.params.embedded() {
-                if self.exists_once(*owned)? {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
-    }
-
-    /// Whether a graph, or one in it, allocates or frees.
-    fn has_memory(&self, id: GraphId) -> Result<bool, CUresult> {
-        let this = self.graph(id)?;
-        let mut owned = this.def.nodes().flat_map(|(_, node)| node.params.embedded());
-        Ok(this.def.has_memory_nodes() || owned.any(|owned| self.has_memory(*owned) == Ok(true)))
-    }
-
-    fn copy_checked(&mut self, id: GraphId) -> Result<GraphId, CUresult> {
-        let graph = self.graph(id)?;
-        let (mut def, users, told) = (graph.def.clone(), graph.users.clone(), graph.told);
-        let locals: Vec<LocalId> = def.nodes().map(|(local, _)| local).collect();
-        let mut embedded = Vec::new();
-        for local in &locals {
-            if let NodeParams::Child(child) = def.params_mut(*local)? {
-                *child = self.copy_checked(*child)?;
-                embedded.push((*local, *child));
-            }
-        }
-        let bound = def.next_id();
-        let copy = self.create();
-        let graph = self.graph_mut(copy)?;
-        graph.told = told;
-        graph.def = def;
-        graph.users = users;
-        graph.copy_of = Some((id, bound));
-        for local in locals {
-            self.name_node(copy, local)?;
-        }
-        for (local, child) in embedded {
-            let owner = self.graph(copy)?.handles.get(&local).copied();
-            self.graph_mut(child)?.embedded_in = owner;
-        }
-        Ok(copy)
-    }
-
-    /// Adds a node that embeds a graph: a copy of it, or the graph itself.
-    pub(crate) fn add_child(
-        &mut self,
-        graph: GraphId,
-        (child, moved): (GraphId, bool),
-        dependencies: &[Edge],
-    ) -> Result<NodeRef, CUresult> {
-        self.graph(graph)?.def.check_dependencies(dependencies, false)?;
-        let embedded = self.to_embed(graph, child, moved)?;
-        self.add_node(graph, NodeParams::Child(embedded), dependencies)
-    }
-
-    /// The graph that a node of a graph embeds in the place of another: a copy or itself.
-    fn to_embed(
-        &mut self,
-        graph: GraphId,
-        child: GraphId,
-        moved: bool,
-    ) -> Result<GraphId, CUresult> {
-        if moved && self.outermost(graph)? == child {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let this = self.graph(child)?;
-        if this.embedded_in.is_some() || !this.conditionals.is_empty() {
-            return Err(CUDA_ERROR_NOT_SUPPORTED);
-        }
-        if moved { Ok(child) } else { self.copy(child) }
-    }
-
-    /// Replaces what a child graph node embeds.
-    pub(crate) fn replace_child(
-        &mut self,
-        node: NodeRef,
-        child: GraphId,
-        moved: bool,
-    ) -> Result<Removed, CUresult> {
-        let NodeParams::Child(old) = *self.params(node)? else {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        };
-        let new = self.to_embed(node.graph, child, moved)?;
-        self.graph_mut(new)?.embedded_in = self.graph(old)?.embedded_in;
-        *self.graph_mut(node.graph)?.def.params_mut(node.local)? = NodeParams::Child(new);
-        let mut removed = Removed::default();
-        self.remove_graph(old, &mut removed);
-        Ok(removed)
-    }
-
-    /// The node of a copy that stands for a node of the graph that it was copied from.
-    pub(crate) fn find_in_copy(&self, node: NodeRef, copy: GraphId) -> Result<NodeRef, CUresult> {
-        let (original, bound) = self.graph(copy)?.copy_of.ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        if original != node.graph || node.local >= bound {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        self.graph(copy)?.def.node(node.local)?;
-        Ok(NodeRef { graph: copy, local: node.local })
-    }
-
-    /// The graph that a child graph node embeds, as a program is told. Of a node that came into its
-    /// graph as a part of a clone it is told only where it was told of the original before.
-    pub(crate) fn tell_child(&mut self, node: NodeRef) -> Result<GraphId, CUresult> {
-        let NodeParams::Child(child) = *self.params(node)? else {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        };
-        let graph = self.graph(node.graph)?;
-        let copied = graph.copy_of.is_some_and(|(_, bound)| node.local < bound);
-        let hidden = copied && graph.embedded_in.is_none();
-        let child_graph = self.graph_mut(child)?;
-        if hidden && !child_graph.told {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        child_graph.told = true;
-        Ok(child)
     }
 
     /// The handle of a node.

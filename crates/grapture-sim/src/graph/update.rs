@@ -1,9 +1,9 @@
 //! The update of an executable from a graph of the same shape.
 //!
 //! Nodes are paired from the ends backwards: the nodes that nothing depends on, the last made first,
-//! then the dependencies of each pair in the order they were given.
+//! then the dependencies of each pair in the order they were given, pair after pair.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use grapture_sys::{
     CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED, CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED,
@@ -173,12 +173,11 @@ fn pair(old: &GraphDef, new: &GraphDef) -> Result<Vec<(LocalId, LocalId)>, Misma
         let more = new_ends.len() > old_ends.len();
         return Err(Mismatch { node: new_ends.first().copied().filter(|_| more), from: None });
     }
-    // The last of the pairs is next.
-    let mut open: Vec<(LocalId, LocalId)> = new_ends.into_iter().zip(old_ends).collect();
+    let mut open: VecDeque<(LocalId, LocalId)> = new_ends.into_iter().zip(old_ends).rev().collect();
     let mut paired: HashMap<LocalId, LocalId> = open.iter().copied().collect();
     let mut taken: HashMap<LocalId, LocalId> = open.iter().map(|(new, old)| (*old, *new)).collect();
     let mut pairs = Vec::new();
-    while let Some((new_id, old_id)) = open.pop() {
+    while let Some((new_id, old_id)) = open.pop_front() {
         pairs.push((new_id, old_id));
         let edges =
             |def: &GraphDef, id| def.node(id).map(Node::dependencies).unwrap_or_default().to_vec();
@@ -186,21 +185,18 @@ fn pair(old: &GraphDef, new: &GraphDef) -> Result<Vec<(LocalId, LocalId)>, Misma
         if new_edges.len() != old_edges.len() {
             return Err(Mismatch { node: Some(new_id), from: None });
         }
-        let behind = open.len();
         for (new_edge, old_edge) in new_edges.into_iter().zip(old_edges) {
             let fresh = !paired.contains_key(&new_edge.node) && !taken.contains_key(&old_edge.node);
             if fresh {
                 paired.insert(new_edge.node, old_edge.node);
                 taken.insert(old_edge.node, new_edge.node);
-                open.push((new_edge.node, old_edge.node));
+                open.push_back((new_edge.node, old_edge.node));
             }
             let same = paired.get(&new_edge.node) == Some(&old_edge.node);
             if !same || new_edge.data != old_edge.data {
                 return Err(Mismatch { node: Some(new_id), from: Some(new_edge.node) });
             }
         }
-        // The first dependency is next.
-        open[behind..].reverse();
     }
     Ok(pairs)
 }
@@ -244,7 +240,7 @@ mod tests {
         assert_eq!(wide, Err(Mismatch { node: Some(LocalId(2)), from: None }));
         let crossed = graph(&[&[], &[], &[0, 1], &[2, 0]]);
         let other = pair(&crossed, &graph(&[&[], &[], &[0, 1], &[2, 1]]));
-        assert_eq!(other, Err(Mismatch { node: Some(LocalId(3)), from: Some(LocalId(1)) }));
+        assert_eq!(other, Err(Mismatch { node: Some(LocalId(2)), from: Some(LocalId(0)) }));
         let fewer = pair(&graph(&[&[], &[]]), &graph(&[&[], &[0]]));
         assert_eq!(fewer, Err(Mismatch::default()));
     }

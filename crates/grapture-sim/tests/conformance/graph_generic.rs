@@ -31,11 +31,9 @@ fn every_kind_is_added_and_runs(rig: &Rig) {
     let graph = rig.new_graph();
     let counter = Counter::default();
     let mut host = params(CU_GRAPH_NODE_TYPE_HOST);
-    host.__bindgen_anon_1.host = CUDA_HOST_NODE_PARAMS_v2 {
-        fn_: Some(Counter::count),
-        userData: counter.argument(),
-        ..Default::default()
-    };
+    // Field by field: what is unused must be zero, padding too.
+    host.__bindgen_anon_1.host.fn_ = Some(Counter::count);
+    host.__bindgen_anon_1.host.userData = counter.argument();
     let mut fill = params(CU_GRAPH_NODE_TYPE_MEMSET);
     fill.__bindgen_anon_1.memset = CUDA_MEMSET_NODE_PARAMS_v2 {
         dst: rig.buffer,

@@ -399,9 +399,11 @@ fn an_update_takes_other_allocations(rig: &Rig) {
         (cu!(rig, cuGraphExecUpdate_v2(exec, graph, &mut info)), info.result.0)
     };
     let results = [update(other), update(graph)];
+    let elsewhere = rig.instantiate(other);
+    let taken = update(other);
     rig.release(graph, exec);
-    ok!(rig, cuGraphDestroy(other));
-    assert_eq!(results, [(0, 0); 2]);
+    rig.release(other, elsewhere);
+    assert_eq!((results, taken), ([(0, 0); 2], (801, 0)));
 }
 
 fn allocation_nodes_keep_their_parameters(rig: &Rig) {
@@ -462,15 +464,19 @@ fn a_graph_that_allocates_moves_into_a_node(rig: &Rig) {
 }
 
 fn no_allocation_goes_into_a_copy(rig: &Rig) {
-    let (graph, holder) = (rig.new_graph(), rig.new_graph());
+    let (graph, holder, other) = (rig.new_graph(), rig.new_graph(), rig.new_graph());
     let (code, node) = embed(rig, holder, graph, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE);
     let mut embedded = null_mut();
     ok!(rig, cuGraphChildGraphNodeGetGraph(node, &mut embedded));
-    let refused = alloc_code(rig, embedded, &mut request(512));
-    for graph in [graph, holder] {
+    let (_, address) = alloc(rig, other, &[], 512);
+    let refused = [
+        alloc_code(rig, embedded, &mut request(512)),
+        cu!(rig, cuGraphAddMemFreeNode(&mut null_mut(), embedded, null(), 0, address)),
+    ];
+    for graph in [graph, holder, other] {
         ok!(rig, cuGraphDestroy(graph));
     }
-    assert_eq!((code, refused), (0, 801));
+    assert_eq!((code, refused), (0, [801, 801]));
 }
 
 fn a_captured_allocation_is_like_a_node(rig: &Rig) {

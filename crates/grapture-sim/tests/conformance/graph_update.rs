@@ -147,6 +147,12 @@ fn ends_pair_from_the_last(rig: &Rig) {
         &[(Empty, &[]), (Empty, &[]), (Empty, &[1]), (Empty, &[0])],
     );
     assert_eq!((verdict, crossed), (refused(3, 1, None), TAKEN));
+    let breadth = between(
+        rig,
+        &[(Empty, &[]), (Host, &[]), (Fill, &[]), (Empty, &[0, 1]), (Empty, &[3, 2])],
+        &[(Host, &[]), (Empty, &[]), (Empty, &[]), (Empty, &[0, 1]), (Empty, &[3, 2])],
+    );
+    assert_eq!(breadth, refused(3, 2, None), "nodes near the end come first");
 }
 
 fn a_pair_is_never_broken(rig: &Rig) {

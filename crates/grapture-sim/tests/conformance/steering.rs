@@ -186,9 +186,12 @@ pub fn add(
 
 /// The bodies of a node that was added.
 pub fn bodies<const N: usize>(params: &CUgraphNodeParams) -> [CUgraph; N] {
-    // SAFETY: the parameters are those of a conditional node of so many bodies that was added, so
-    // that the driver made the array, which lives as long as the node.
-    unsafe { *params.__bindgen_anon_1.conditional.phGraph_out.cast() }
+    // SAFETY: the parameters are those of a conditional node.
+    let conditional = unsafe { params.__bindgen_anon_1.conditional };
+    assert!(conditional.size as usize == N && !conditional.phGraph_out.is_null(), "not added");
+    // SAFETY: the node was added, so that the driver made the array of so many bodies, which lives
+    // as long as the node.
+    unsafe { *conditional.phGraph_out.cast() }
 }
 
 /// Adds a conditional node of `N` bodies.
