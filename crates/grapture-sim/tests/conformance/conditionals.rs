@@ -104,10 +104,10 @@ fn what_a_node_needs(rig: &Rig) {
         change(&|p| p.reserved0[0] = 1),
         change(&|p| p.reserved2 = 1),
         change(&|p| {
-            let mut bytes = [0; 29];
-            bytes[0] = 1;
-            bytes[20] = 1;
-            p.__bindgen_anon_1.reserved1 = bytes;
+            // SAFETY: the parameters began as zeros, so that all of the words have a value.
+            let mut words = unsafe { p.__bindgen_anon_1.reserved1 };
+            words[20] = 1;
+            p.__bindgen_anon_1.reserved1 = words;
         }),
         change(&|_| {}),
     ];

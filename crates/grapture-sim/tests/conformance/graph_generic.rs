@@ -98,6 +98,11 @@ fn what_is_reserved_must_be_zero(rig: &Rig) {
     empty.reserved0[1] = 0;
     empty.reserved2 = 1;
     assert_eq!(add(rig, graph, &mut empty).0, 1);
+    empty.reserved2 = 0;
+    let mut unused = [0; 29];
+    unused[28] = 1;
+    empty.__bindgen_anon_1.reserved1 = unused;
+    assert_eq!(add(rig, graph, &mut empty).0, 1);
     assert_eq!(rig.nodes(graph).len(), 0);
     ok!(rig, cuGraphDestroy(graph));
 }
