@@ -22,6 +22,7 @@ mod codes;
 mod conditional_bodies;
 mod conditionals;
 mod contexts;
+mod graph_copies;
 mod graph_corners;
 mod graph_edges;
 mod graph_errors;
