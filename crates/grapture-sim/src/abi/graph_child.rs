@@ -7,18 +7,14 @@ use super::graph_node::Place;
 use crate::graph::{ExecGraph, NodeParams};
 use crate::sim::{Answer, Sim};
 
-/// Whether a graph is moved into its node, rather than copied.
-fn is_moved(ownership: CUgraphChildGraphNodeOwnership) -> Result<bool, CUresult> {
-    match ownership {
-        CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE => Ok(false),
-        CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE => Ok(true),
-        _ => Err(CUDA_ERROR_NOT_SUPPORTED),
-    }
+/// Whether a graph is moved into its node; else it is copied, also for a value without a meaning.
+fn is_moved(ownership: CUgraphChildGraphNodeOwnership) -> bool {
+    ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE
 }
 
 /// Adds a node that embeds a graph.
 pub(super) fn add(sim: &Sim, place: Place<'_>, given: CUDA_CHILD_GRAPH_NODE_PARAMS) -> Answer {
-    let moved = is_moved(given.ownership)?;
+    let moved = is_moved(given.ownership);
     let mut state = sim.lock();
     let (graph, edges) = place.resolve(&state)?;
     let child = state.graphs.find_graph(given.graph)?;
@@ -59,7 +55,7 @@ pub(super) fn set(
     node: Ptr<CUgraphNode_st>,
     given: CUDA_CHILD_GRAPH_NODE_PARAMS,
 ) -> Answer {
-    let moved = is_moved(given.ownership)?;
+    let moved = is_moved(given.ownership);
     let mut state = sim.lock();
     let node = state.graphs.find_node(node.raw())?;
     let child = state.graphs.find_graph(given.graph)?;

@@ -46,9 +46,9 @@ pub(super) fn add(
 ) -> Answer {
     let mut given = params.read()?;
     let mut state = sim.lock();
-    let (graph, edges) = place.resolve(&state)?;
     let branch = Branch::from_raw(given.type_, given.size)?;
     let context = context(&state, given.ctx)?;
+    let (graph, edges) = place.resolve(&state)?;
     let graphs = &mut state.graphs;
     graphs.graph(graph)?.def.check_dependencies(&edges, false)?;
     let choice = (branch, given.size);

@@ -160,7 +160,7 @@ pub(crate) fn cuGraphExecDestroy(sim: &Sim, exec: Ptr<CUgraphExec_st>) -> Answer
     capture::check_unsafe_call(&mut state)?;
     let removed = state.graphs.remove_exec(exec)?;
     drop(state);
-    drop(removed);
+    drop(State::retire(sim, (removed.last, removed.home.clone()), removed));
     Ok(())
 }
 
@@ -213,8 +213,9 @@ fn update(
     };
     match state.graphs.update(exec, graph) {
         Ok(replaced) => {
+            let used = state.graphs.exec(exec).map(|exec| (exec.last, exec.home.clone()));
             drop(state);
-            drop(replaced);
+            drop(State::retire(sim, used.unwrap_or_default(), replaced));
             (Ok(()), info)
         }
         Err(UpdateError { result, node, from }) => {

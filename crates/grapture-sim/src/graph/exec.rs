@@ -17,6 +17,7 @@ use super::executable::{ExecGraph, InstantiateError};
 use super::params::NodeParams;
 use super::store::{ExecId, GraphId, Graphs, NodeRef};
 use super::update::UpdateError;
+use crate::context::ContextCore;
 use crate::engine::TaskId;
 use crate::handle::{Kind, Object};
 use crate::sim::Sim;
@@ -82,6 +83,8 @@ pub(crate) struct Exec {
     pub(crate) last: Option<TaskId>,
     /// How often it was launched.
     pub(crate) launches: u64,
+    /// The context that it was last launched in.
+    pub(crate) home: Option<Arc<ContextCore>>,
     /// The values of its conditional handles, which last from launch to launch.
     words: ConditionalWords,
 }
@@ -167,7 +170,15 @@ impl Graphs {
         graph.instantiated = true;
         let words = ConditionalWords::new(snapshot.handles);
         let graph = Arc::new(snapshot);
-        Ok(self.execs.insert(Exec { graph, flags, number, last: None, launches: 0, words }))
+        Ok(self.execs.insert(Exec {
+            graph,
+            flags,
+            number,
+            last: None,
+            launches: 0,
+            home: None,
+            words,
+        }))
     }
 
     /// Refuses an update from a graph that allocates and has an executable of its own.

@@ -3,6 +3,7 @@
 //! A node waits for the nodes that its edges come from, a root for the stream and for the launch
 //! before.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_OUT_OF_MEMORY, CUresult};
@@ -18,6 +19,7 @@ use crate::context::ContextCore;
 use crate::engine::{Batch, TaskId};
 use crate::event::Recorded;
 use crate::handle::Id;
+use crate::memory::AllocationKind;
 use crate::sim::{Sim, State};
 use crate::stream::{self, Stream};
 use crate::work::{Keep, MemOp, Work};
@@ -60,7 +62,20 @@ impl State {
         stream::replace_last(self, stream, last)?;
         let this = self.graphs.exec_mut(exec)?;
         (this.last, this.launches) = (Some(last), launches + 1);
+        this.home = Some(context);
         Ok(())
+    }
+
+    /// Drops what an executable gave up. What launches used goes behind the last of them, on a
+    /// thread of the engine; the rest is given back, to be dropped when no lock is held.
+    pub(crate) fn retire<T: Any + Send + Sync>(
+        sim: &Sim,
+        (last, home): (Option<TaskId>, Option<Arc<ContextCore>>),
+        value: T,
+    ) -> Option<T> {
+        let Some(home) = home else { return Some(value) };
+        sim.engine.submit(last, &home, Work::Hold(Keep::new(Arc::new(value))));
+        None
     }
 
     /// Makes events stand for the steps that record them.
@@ -94,10 +109,14 @@ impl State {
         Ok(())
     }
 
-    /// Refuses a launch of memory operations on words that are not there.
+    /// Refuses a launch of memory operations on words that are not there, or that move.
     fn check_words(&self, sim: &Sim, graph: &ExecGraph) -> Result<(), CUresult> {
         let there = |(address, bytes): (u64, usize)| {
-            sim.memory.covers(address, bytes) || self.graphs.plans(address, bytes)
+            let found = sim.memory.find(address).filter(|found| found.covers(address, bytes));
+            match found {
+                Some(found) => found.kind != AllocationKind::Managed,
+                None => self.graphs.plans(address, bytes),
+            }
         };
         for (_, node) in graph.def.nodes() {
             if let NodeParams::MemOps(node) = &node.params

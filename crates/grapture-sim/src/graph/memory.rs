@@ -105,11 +105,11 @@ impl Graphs {
         request: Request,
     ) -> Result<Arc<Allocation>, CUresult> {
         let Request { device, bytes, access } = request;
-        if self.graph(graph)?.embedded_in.is_some() && !self.is_body(graph)? {
-            return Err(CUDA_ERROR_NOT_SUPPORTED);
-        }
         if bytes == 0 {
             return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        if self.graph(graph)?.embedded_in.is_some() && !self.is_body(graph)? {
+            return Err(CUDA_ERROR_NOT_SUPPORTED);
         }
         if bytes > MOST_BYTES {
             return Err(CUDA_ERROR_OUT_OF_MEMORY);
@@ -145,17 +145,15 @@ impl Graphs {
         graph: GraphId,
         address: u64,
     ) -> Result<Arc<Allocation>, CUresult> {
+        if self.graph(graph)?.embedded_in.is_some() && !self.is_body(graph)? {
+            return Err(CUDA_ERROR_NOT_SUPPORTED);
+        }
         let allocation = self.allocation(address).ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        let body = self.is_body(graph)?;
         let graph = self.graph(graph)?;
         let mut frees = graph.def.nodes().filter_map(|(_, node)| node.params.freed());
         let freed = frees.any(|freed| Arc::ptr_eq(freed, allocation));
         let own = graph.layout.holds(allocation);
-        let embedded = graph.embedded_in.is_some() && !body;
         let elsewhere = own && allocation.freed_elsewhere.load(Ordering::Acquire);
-        if embedded {
-            return Err(CUDA_ERROR_NOT_SUPPORTED);
-        }
         if freed || graph.instantiated || elsewhere {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }

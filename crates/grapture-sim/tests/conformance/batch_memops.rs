@@ -346,8 +346,8 @@ fn the_generic_functions_know_batches(rig: &Rig) {
 }
 
 fn a_word_that_is_not_there_bars_the_launch(rig: &Rig) {
-    let own = 0_u32;
-    let codes = [0, std::ptr::from_ref(&own).addr() as u64].map(|address| {
+    let (own, managed) = (0_u32, make!(rig, cuMemAllocManaged(64, 1)));
+    let codes = [0, std::ptr::from_ref(&own).addr() as u64, managed].map(|address| {
         let graph = rig.new_graph();
         node(rig, graph, &mut [write(address, 1)]);
         let exec = rig.instantiate(graph);
@@ -356,5 +356,6 @@ fn a_word_that_is_not_there_bars_the_launch(rig: &Rig) {
         rig.release(graph, exec);
         code
     });
-    assert_eq!(codes, [1, 1]);
+    ok!(rig, cuMemFree_v2(managed));
+    assert_eq!(codes, [1, 1, 1]);
 }

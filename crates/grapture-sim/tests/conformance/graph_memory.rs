@@ -471,12 +471,14 @@ fn no_allocation_goes_into_a_copy(rig: &Rig) {
     let (_, address) = alloc(rig, other, &[], 512);
     let refused = [
         alloc_code(rig, embedded, &mut request(512)),
+        alloc_code(rig, embedded, &mut request(0)),
+        cu!(rig, cuGraphAddMemFreeNode(&mut null_mut(), embedded, null(), 0, rig.buffer)),
         cu!(rig, cuGraphAddMemFreeNode(&mut null_mut(), embedded, null(), 0, address)),
     ];
     for graph in [graph, holder, other] {
         ok!(rig, cuGraphDestroy(graph));
     }
-    assert_eq!((code, refused), (0, [801, 801]));
+    assert_eq!((code, refused), (0, [801, 1, 801, 801]));
 }
 
 fn a_captured_allocation_is_like_a_node(rig: &Rig) {
