@@ -20,6 +20,7 @@ mod capture_matrix;
 mod capture_rules;
 mod codes;
 mod conditional_bodies;
+mod conditional_programs;
 mod conditionals;
 mod contexts;
 mod graph_copies;
