@@ -15,6 +15,20 @@ pub struct SimConfig {
     workers: usize,
     races: RaceCheck,
     uninitialised: bool,
+    replay: ReplayOrder,
+}
+
+/// In which order a launch of a graph runs nodes between which no edge stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ReplayOrder {
+    /// Side by side, as the workers come to them.
+    #[default]
+    Concurrent,
+    /// One node after the other, and each launch of an executable in another of the orders that
+    /// the edges allow: first as the nodes were made, then the other way round, then as the seed
+    /// has it. A node that waits for what another one does, without an edge between them, may
+    /// wait for ever.
+    Permuted,
 }
 
 /// The newest driver that is simulated.
@@ -33,6 +47,7 @@ impl Default for SimConfig {
             workers,
             races: RaceCheck::Off,
             uninitialised: false,
+            replay: ReplayOrder::default(),
         }
     }
 }
@@ -71,8 +86,8 @@ impl SimConfig {
         self
     }
 
-    /// The seed of the choice among operations that could run next. With one worker, a run with
-    /// the same seed makes the same choices.
+    /// The seed of the choice among operations that could run next. With one worker, nodes of a
+    /// graph run in the same order in each run with the same seed.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> SimConfig {
         self.seed = seed;
@@ -101,6 +116,13 @@ impl SimConfig {
     #[must_use]
     pub fn check_uninitialised(mut self, check: bool) -> SimConfig {
         self.uninitialised = check;
+        self
+    }
+
+    /// The order of the nodes of a graph between which no edge stands.
+    #[must_use]
+    pub fn replay_order(mut self, order: ReplayOrder) -> SimConfig {
+        self.replay = order;
         self
     }
 
@@ -153,6 +175,10 @@ impl SimConfig {
 
     pub(crate) fn checks_uninitialised(&self) -> bool {
         self.uninitialised
+    }
+
+    pub(crate) fn replay(&self) -> ReplayOrder {
+        self.replay
     }
 
     pub(crate) fn worker_count(&self) -> usize {

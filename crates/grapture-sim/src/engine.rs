@@ -2,12 +2,14 @@
 //! graph launch.
 //!
 //! A task runs once the tasks that it depends on are done. Streams are pointers to their last task
-//! ([`crate::stream`]); an event is a pointer to a task. Among the tasks that could run, a seeded
-//! choice is made. Locks are taken in the order state, then engine; work runs under neither.
+//! ([`crate::stream`]); an event is a pointer to a task. Among the tasks that could run, the one
+//! with the least rank goes first; ranks are drawn in the order of submission, by the seed. Locks
+//! are taken in the order state, then engine; work runs under neither.
 
 mod worker;
 
-use std::collections::{BTreeSet, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
 use std::thread::JoinHandle;
@@ -47,15 +49,18 @@ struct Task {
     work: Option<Work>,
     waits_for: usize,
     dependents: Vec<TaskId>,
+    /// Among tasks that could run, the one with the least goes first.
+    rank: u64,
 }
 
 #[derive(Default)]
 struct Dag {
     last: u64,
     tasks: HashMap<TaskId, Task>,
-    ready: Vec<TaskId>,
+    ready: BinaryHeap<Reverse<(u64, TaskId)>>,
     /// The tasks of each context that are not done.
     pending: HashMap<u64, BTreeSet<TaskId>>,
+    /// What the next rank is drawn from.
     choice: u64,
     /// Threads, how many of them wait for work, and how many sit in something that may block.
     threads: Vec<JoinHandle<()>>,
@@ -113,22 +118,12 @@ impl Engine {
         context: &Arc<ContextCore>,
         work: Work,
     ) -> TaskId {
-        let mut dag = lock(&self.dag);
-        dag.last += 1;
-        let id = TaskId(dag.last);
-        let task =
-            Task { context: context.clone(), work: Some(work), waits_for: 0, dependents: vec![] };
-        dag.tasks.insert(id, task);
-        dag.pending.entry(context.key).or_default().insert(id);
-        let deps: Vec<TaskId> = deps.into_iter().collect();
-        if let Some(races) = &self.races {
-            races.begin(id, context.key);
-            races.order(id, &deps);
-            // What a task submits while it runs comes after what the task came after.
-            races.order(id, worker::running().as_slice());
-        }
-        self.hang(&mut dag, id, &deps);
-        id
+        self.batch().submit(deps, context, work)
+    }
+
+    /// Begins to add tasks of which none starts before the last is added.
+    pub(crate) fn batch(&self) -> Batch<'_> {
+        Batch { engine: self, dag: lock(&self.dag) }
     }
 
     /// Makes a task wait for others, or ready if there are none.
@@ -146,7 +141,14 @@ impl Engine {
             task.waits_for = waits_for;
         }
         if waits_for == 0 {
-            dag.ready.push(id);
+            self.ready(dag, id);
+        }
+    }
+
+    /// Makes a task run as soon as a thread takes it.
+    fn ready(&self, dag: &mut Dag, id: TaskId) {
+        if let Some(task) = dag.tasks.get(&id) {
+            dag.ready.push(Reverse((task.rank, id)));
             self.offer(dag);
         }
     }
@@ -270,6 +272,48 @@ impl Engine {
             let _ = thread.join();
         }
     }
+}
+
+/// Tasks that are added together.
+pub(crate) struct Batch<'a> {
+    engine: &'a Engine,
+    dag: MutexGuard<'a, Dag>,
+}
+
+impl Batch<'_> {
+    /// Adds a task, as [`Engine::submit`] does.
+    pub(crate) fn submit(
+        &mut self,
+        deps: impl IntoIterator<Item = TaskId>,
+        context: &Arc<ContextCore>,
+        work: Work,
+    ) -> TaskId {
+        let dag = &mut *self.dag;
+        dag.last += 1;
+        let id = TaskId(dag.last);
+        let rank = next_random(&mut dag.choice);
+        let (key, context, work) = (context.key, context.clone(), Some(work));
+        dag.pending.entry(key).or_default().insert(id);
+        dag.tasks.insert(id, Task { context, work, waits_for: 0, dependents: vec![], rank });
+        let deps: Vec<TaskId> = deps.into_iter().collect();
+        if let Some(races) = &self.engine.races {
+            races.begin(id, key);
+            races.order(id, &deps);
+            // What a task submits while it runs comes after what the task came after.
+            races.order(id, worker::running().as_slice());
+        }
+        self.engine.hang(dag, id, &deps);
+        id
+    }
+}
+
+/// The next number of a sequence (SplitMix64).
+pub(crate) fn next_random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }
 
 /// Waits on a condition; a panic elsewhere does not poison the engine.

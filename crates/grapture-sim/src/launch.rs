@@ -92,6 +92,7 @@ pub(crate) fn prepare(
         shared_bytes: shape.shared_bytes,
         params: params.into(),
         attributes,
+        conditionals: None,
     })
 }
 
@@ -209,41 +210,4 @@ pub(crate) fn read_attributes(
         known.set(id, value.cast())?;
     }
     Ok(known)
-}
-
-impl LaunchAttributes {
-    /// Sets one attribute.
-    pub(crate) fn set(
-        &mut self,
-        id: CUlaunchAttributeID,
-        value: Ptr<CUlaunchAttributeValue>,
-    ) -> Answer {
-        match id {
-            CU_LAUNCH_ATTRIBUTE_COOPERATIVE => {
-                self.cooperative = value.cast::<i32>().read()? != 0;
-            }
-            CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION => {
-                self.cluster = Some(value.cast::<[u32; 3]>().read()?);
-            }
-            CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION => {
-                self.programmatic = value.cast::<i32>().read()? != 0;
-            }
-            CU_LAUNCH_ATTRIBUTE_PRIORITY => self.priority = Some(value.cast().read()?),
-            // These only tune where and how fast a kernel runs.
-            CU_LAUNCH_ATTRIBUTE_IGNORE
-            | CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW
-            | CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE
-            | CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP
-            | CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN
-            | CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION
-            | CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT => {}
-            CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT
-            | CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT
-            | CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE => {
-                return Err(CUDA_ERROR_NOT_SUPPORTED);
-            }
-            _ => return Err(CUDA_ERROR_INVALID_VALUE),
-        }
-        Ok(())
-    }
 }

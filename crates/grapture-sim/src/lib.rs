@@ -45,7 +45,7 @@ mod slots;
 mod stream;
 mod work;
 
-pub use config::SimConfig;
+pub use config::{ReplayOrder, SimConfig};
 pub use live::LiveObjects;
 pub use race::{Race, RaceCheck, RaceSide};
 pub use simulation::{Simulation, driver};

@@ -1,5 +1,6 @@
 //! [`Work`]: what a task does. Streams submit it, graph nodes hold it.
 
+mod conditional;
 mod copy;
 mod fill;
 mod host;
@@ -10,6 +11,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+pub(crate) use conditional::ConditionalWords;
 pub(crate) use copy::{CopyWork, Place};
 pub(crate) use fill::FillWork;
 pub(crate) use host::{CallbackWork, HostWork, call_program, in_host_function};
@@ -26,7 +28,6 @@ use crate::sim::Sim;
 /// What comes after a run of some work. Nodes that choose what runs (conditionals) are built on
 /// the last two.
 #[derive(Debug)]
-#[allow(dead_code, reason = "no conditional nodes yet")]
 pub(crate) enum Next {
     /// The task is done.
     Done,
@@ -109,7 +110,7 @@ impl Work {
                 }
                 Ok(Next::Done)
             }
-            Work::Graph(graph) => graph.run(sim, context),
+            Work::Graph(graph) => graph.run(sim),
         }
     }
 

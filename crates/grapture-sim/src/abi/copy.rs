@@ -20,7 +20,7 @@ fn host<T>(pointer: Ptr<T>) -> Place {
     Place::linear(CU_MEMORYTYPE_HOST, pointer.address() as u64)
 }
 
-/// What a copy has to obey: 1 if its ends do not exist or are too small, 801 for arrays.
+/// What a copy has to obey: 1 if its ends do not exist or are too small.
 pub(crate) fn check(sim: &Sim, copy: &CopyWork) -> Answer {
     [&copy.source, &copy.target].into_iter().try_for_each(|end| {
         let (first, len) = range(copy, end)?;
@@ -39,16 +39,18 @@ pub(crate) fn check_planned(sim: &Sim, graphs: &Graphs, copy: &CopyWork) -> Answ
 /// The addresses from the first to the last byte of an end.
 fn range(copy: &CopyWork, place: &Place) -> Result<(u64, usize), CUresult> {
     if place.kind == CU_MEMORYTYPE_ARRAY {
-        return Err(CUDA_ERROR_NOT_SUPPORTED);
-    }
-    let row = place.x.checked_add(copy.width).ok_or(CUDA_ERROR_INVALID_VALUE)?;
-    let pitch_counts = copy.height > 1 || copy.depth > 1 || place.pitch != 0;
-    let slice_counts = copy.depth > 1;
-    if (pitch_counts && place.pitch < row) || (slice_counts && place.rows < copy.height) {
+        // No array has a handle here.
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    let first = place.row(0, 0).ok_or(CUDA_ERROR_INVALID_VALUE)?;
-    let last = place.row(copy.height.saturating_sub(1), copy.depth.saturating_sub(1));
+    let row = place.x.checked_add(copy.width).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let rows = place.y.checked_add(copy.height).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let narrow = place.pitch != 0 && place.pitch < row;
+    let low = copy.depth > 1 && place.rows != 0 && place.rows < rows;
+    if narrow || low {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let first = copy.row(place, 0, 0).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let last = copy.row(place, copy.height.saturating_sub(1), copy.depth.saturating_sub(1));
     let last = last.ok_or(CUDA_ERROR_INVALID_VALUE)?;
     Ok((first, (last - first) as usize + copy.width))
 }
@@ -63,8 +65,8 @@ fn check_memory(sim: &Sim, place: &Place, first: u64, len: usize) -> Answer {
 }
 
 /// Whether an end is memory of the program that the driver knows nothing of.
-fn is_pageable(sim: &Sim, place: &Place) -> bool {
-    place.row(0, 0).is_some_and(|first| sim.memory.find(first).is_none())
+fn is_pageable(sim: &Sim, copy: &CopyWork, place: &Place) -> bool {
+    copy.row(place, 0, 0).is_some_and(|first| sim.memory.find(first).is_none())
 }
 
 /// Puts a copy on a stream. A pageable source is taken at the call, and the call waits for a copy
@@ -80,11 +82,11 @@ fn submit(sim: &Sim, stream: Ptr<CUstream_st>, mut copy: CopyWork) -> Answer {
         return stream::submit(sim, &mut state, id, Work::Copy(copy));
     }
     check(sim, &copy)?;
-    if is_pageable(sim, &copy.source) {
+    if is_pageable(sim, &copy, &copy.source) {
         let bytes = copy.read_source(sim).map_err(|fault| fault.code)?;
         copy.staged = Some(Arc::from(bytes));
     }
-    let waits = is_pageable(sim, &copy.target);
+    let waits = is_pageable(sim, &copy, &copy.target);
     stream::submit(sim, &mut state, id, Work::Copy(copy))?;
     let core = state.core_of(id)?;
     let last = state.stream(id)?.last;
@@ -208,7 +210,7 @@ fn address(kind: CUmemorytype, host: usize, device: CUdeviceptr) -> Result<u64, 
     match kind {
         CU_MEMORYTYPE_HOST => Ok(host as u64),
         CU_MEMORYTYPE_DEVICE | CU_MEMORYTYPE_UNIFIED => Ok(device),
-        CU_MEMORYTYPE_ARRAY => Err(CUDA_ERROR_NOT_SUPPORTED),
+        // An array too: none has a handle here.
         _ => Err(CUDA_ERROR_INVALID_VALUE),
     }
 }

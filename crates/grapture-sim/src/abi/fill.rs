@@ -4,6 +4,7 @@ use grapture_sys::*;
 
 use super::{Ptr, copy};
 use crate::capture;
+use crate::graph::Graphs;
 use crate::sim::{Answer, Sim};
 use crate::stream;
 use crate::work::{FillWork, Work};
@@ -25,6 +26,12 @@ pub(crate) fn check_shape(fill: &FillWork) -> Answer {
 fn check_memory(sim: &Sim, fill: &FillWork) -> Answer {
     let extent = fill.extent().ok_or(CUDA_ERROR_INVALID_VALUE)?;
     if sim.memory.covers(fill.address, extent) { Ok(()) } else { Err(CUDA_ERROR_INVALID_VALUE) }
+}
+
+/// As [`check_memory`], for a fill node: it may lie in what an allocation node will provide.
+pub(crate) fn check_planned(sim: &Sim, graphs: &Graphs, fill: &FillWork) -> Answer {
+    let extent = fill.extent().ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    if graphs.plans(fill.address, extent) { Ok(()) } else { check_memory(sim, fill) }
 }
 
 /// Puts a fill on a stream. A captured fill is not held against the memory that exists.

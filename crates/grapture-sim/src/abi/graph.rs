@@ -40,7 +40,8 @@ pub(crate) fn cuGraphNodeFindInClone(
     original: Ptr<CUgraphNode_st>,
     clone: Ptr<CUgraph_st>,
 ) -> Answer {
-    out.required()?;
+    // Where none is found, it is null.
+    out.required()?.write(std::ptr::null_mut())?;
     let state = sim.lock();
     let node = state.graphs.find_node(original.raw())?;
     let copy = state.graphs.find_graph(clone.raw())?;

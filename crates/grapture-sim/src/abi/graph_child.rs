@@ -7,12 +7,18 @@ use super::graph_node::Place;
 use crate::graph::{ExecGraph, NodeParams};
 use crate::sim::{Answer, Sim};
 
-/// Adds a node that embeds a copy of a graph.
-pub(super) fn add(sim: &Sim, place: Place<'_>, child: *mut CUgraph_st) -> Answer {
+/// Whether a graph is moved into its node; else it is copied, also for a value without a meaning.
+fn is_moved(ownership: CUgraphChildGraphNodeOwnership) -> bool {
+    ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE
+}
+
+/// Adds a node that embeds a graph.
+pub(super) fn add(sim: &Sim, place: Place<'_>, given: CUDA_CHILD_GRAPH_NODE_PARAMS) -> Answer {
+    let moved = is_moved(given.ownership);
     let mut state = sim.lock();
     let (graph, edges) = place.resolve(&state)?;
-    let child = state.graphs.find_graph(child)?;
-    let node = state.graphs.add_child(graph, child, &edges)?;
+    let child = state.graphs.find_graph(given.graph)?;
+    let node = state.graphs.add_child(graph, (child, moved), &edges)?;
     place.out.write(state.graphs.node_handle(node))
 }
 
@@ -24,7 +30,9 @@ pub(crate) fn cuGraphAddChildGraphNode(
     count: usize,
     child: Ptr<CUgraph_st>,
 ) -> Answer {
-    add(sim, Place { out, graph, dependencies, data: Ptr::null(), count }, child.raw())
+    let ownership = CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE;
+    let given = CUDA_CHILD_GRAPH_NODE_PARAMS { graph: child.raw(), ownership };
+    add(sim, Place { out, graph, dependencies, data: Ptr::null(), count }, given)
 }
 
 pub(crate) fn cuGraphChildGraphNodeGetGraph(
@@ -36,9 +44,25 @@ pub(crate) fn cuGraphChildGraphNodeGetGraph(
     let state = sim.lock();
     let node = state.graphs.find_node(node.raw())?;
     match state.graphs.params(node)? {
-        NodeParams::Child(graph) if !state.graphs.is_cloned(node)? => out.write(graph.raw()),
+        NodeParams::Child(child) => out.write(child.raw()),
         _ => Err(CUDA_ERROR_INVALID_VALUE),
     }
+}
+
+/// Replaces the graph that a node embeds.
+pub(super) fn set(
+    sim: &Sim,
+    node: Ptr<CUgraphNode_st>,
+    given: CUDA_CHILD_GRAPH_NODE_PARAMS,
+) -> Answer {
+    let moved = is_moved(given.ownership);
+    let mut state = sim.lock();
+    let node = state.graphs.find_node(node.raw())?;
+    let child = state.graphs.find_graph(given.graph)?;
+    let removed = state.graphs.replace_child(node, child, moved)?;
+    drop(state);
+    drop(removed);
+    Ok(())
 }
 
 /// Gives a child graph node of an executable the parameters of a graph of the same shape.

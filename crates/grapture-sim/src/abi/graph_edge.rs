@@ -4,7 +4,7 @@ use grapture_sys::*;
 
 use super::Ptr;
 use super::array::{check_data_alone, fill, read_edge_data, read_handles, room};
-use crate::graph::{Edge, FullEdge, Graph, GraphId, Graphs, Node};
+use crate::graph::{Edge, FullEdge, GraphId, Graphs, Node};
 use crate::sim::{Answer, Sim};
 
 /// The edges that parallel arrays of a program describe.
@@ -29,7 +29,7 @@ fn change(
     ends: [Ptr<CUgraphNode>; 2],
     data: Ptr<CUgraphEdgeData>,
     count: usize,
-    change: impl FnOnce(&mut Graph, &[FullEdge]) -> Answer,
+    change: impl FnOnce(&mut Graphs, GraphId, &[FullEdge]) -> Answer,
 ) -> Answer {
     let [from, to] = ends;
     let (from, to) = (read_handles(from, count)?, read_handles(to, count)?);
@@ -37,7 +37,7 @@ fn change(
     let mut state = sim.lock();
     let id = state.graphs.find_graph(graph.raw())?;
     let edges = read_edges(&state.graphs, id, &from, &to, data.as_deref())?;
-    change(state.graphs.graph_mut(id)?, &edges)
+    change(&mut state.graphs, id, &edges)
 }
 
 pub(crate) fn cuGraphAddDependencies(
@@ -58,7 +58,9 @@ pub(crate) fn cuGraphAddDependencies_v2(
     data: Ptr<CUgraphEdgeData>,
     count: usize,
 ) -> Answer {
-    change(sim, graph, [from, to], data, count, |graph, edges| graph.def.add_edges(edges))
+    change(sim, graph, [from, to], data, count, |graphs, graph, edges| {
+        graphs.graph_mut(graph)?.def.add_edges(edges)
+    })
 }
 
 pub(crate) fn cuGraphRemoveDependencies(
@@ -79,7 +81,7 @@ pub(crate) fn cuGraphRemoveDependencies_v2(
     data: Ptr<CUgraphEdgeData>,
     count: usize,
 ) -> Answer {
-    change(sim, graph, [from, to], data, count, |graph, edges| graph.def.remove_edges(edges))
+    change(sim, graph, [from, to], data, count, Graphs::remove_edges)
 }
 
 pub(crate) fn cuGraphGetEdges(

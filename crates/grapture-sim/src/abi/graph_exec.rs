@@ -13,6 +13,7 @@ use crate::stream::Stream;
 
 /// Instantiates a graph. Needs a current context and is barred by captures.
 fn instantiate(
+    sim: &Sim,
     state: &mut State,
     out: Ptr<CUgraphExec>,
     graph: Ptr<CUgraph_st>,
@@ -23,7 +24,7 @@ fn instantiate(
     capture::check_unsafe_call(state).map_err(failed)?;
     let graph = state.graphs.find_graph(graph.raw()).map_err(failed)?;
     state.current().map_err(failed)?;
-    let exec = state.graphs.instantiate(graph, flags)?;
+    let exec = state.graphs.instantiate(sim, graph, flags)?;
     out.write(exec.raw()).map_err(failed)?;
     Ok(exec)
 }
@@ -34,7 +35,7 @@ fn handle(state: &State, node: Option<(GraphId, LocalId)>) -> CUgraphNode {
     graph.map_or(std::ptr::null_mut(), |(graph, node)| graph.handle(node))
 }
 
-/// The form with a log: the log stays empty.
+/// The form with a log: the log stays empty, and no node is named.
 pub(crate) fn cuGraphInstantiate_v2(
     sim: &Sim,
     out: Ptr<CUgraphExec>,
@@ -47,8 +48,8 @@ pub(crate) fn cuGraphInstantiate_v2(
     if !log.is_null() && log_bytes > 0 {
         log.write(0)?;
     }
-    let result = instantiate(&mut state, out, graph, InstantiateFlags::default());
-    error_node.offer(handle(&state, result.err().and_then(|error| error.node)));
+    let result = instantiate(sim, &mut state, out, graph, InstantiateFlags::default());
+    error_node.offer(std::ptr::null_mut());
     result.map(drop).map_err(|error| error.code)
 }
 
@@ -70,7 +71,7 @@ pub(crate) fn cuGraphInstantiateWithFlags(
     flags: u64,
 ) -> Answer {
     let flags = InstantiateFlags::from_raw(flags, false)?;
-    let result = instantiate(&mut sim.lock(), out, graph, flags);
+    let result = instantiate(sim, &mut sim.lock(), out, graph, flags);
     result.map(drop).map_err(|error| error.code)
 }
 
@@ -103,7 +104,7 @@ fn with_params(
         true => Some(uploadable(state, params.hUploadStream.addr()).map_err(failed)?),
         false => None,
     };
-    let exec = instantiate(state, out, graph, flags)?;
+    let exec = instantiate(sim, state, out, graph, flags)?;
     let uploaded = stream.map_or(Ok(()), |stream| state.upload_graph(sim, exec, stream));
     uploaded.map_err(|code| {
         // Its graph is there, and holds what it held.
@@ -159,7 +160,7 @@ pub(crate) fn cuGraphExecDestroy(sim: &Sim, exec: Ptr<CUgraphExec_st>) -> Answer
     let exec = state.graphs.find_exec(exec.raw())?;
     let removed = state.graphs.remove_exec(exec)?;
     drop(state);
-    drop(removed);
+    drop(State::retire(sim, (removed.last, removed.home.clone()), removed));
     Ok(())
 }
 
@@ -199,19 +200,22 @@ fn update(
         errorFromNode: std::ptr::null_mut(),
     };
     let mut state = sim.lock();
-    let found =
-        (|| Ok((state.graphs.find_exec(exec.raw())?, state.graphs.find_graph(graph.raw())?)))();
+    let find = || {
+        let exec = state.graphs.find_exec(exec.raw())?;
+        let graph = state.graphs.find_graph(graph.raw())?;
+        state.graphs.check_update(exec, graph)?;
+        Ok((exec, graph))
+    };
+    let found = find();
     let (exec, graph) = match found {
         Ok(found) => found,
-        Err(code) => {
-            info.result = CU_GRAPH_EXEC_UPDATE_ERROR;
-            return (Err(code), info);
-        }
+        Err(code) => return (Err(code), info),
     };
     match state.graphs.update(exec, graph) {
         Ok(replaced) => {
+            let used = state.graphs.exec(exec).map(|exec| (exec.last, exec.home.clone()));
             drop(state);
-            drop(replaced);
+            drop(State::retire(sim, used.unwrap_or_default(), replaced));
             (Ok(()), info)
         }
         Err(UpdateError { result, node, from }) => {

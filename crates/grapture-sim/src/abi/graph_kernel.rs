@@ -278,7 +278,7 @@ pub(crate) fn cuGraphKernelNodeSetAttribute(
     value.required()?;
     set(sim, node, |_, old| {
         let mut attributes = attributes_of(old)?;
-        attributes.set(attribute, value.cast())?;
+        attributes.set_of_node(attribute, value.cast())?;
         with_attributes(old, attributes)
     })
 }
@@ -293,10 +293,5 @@ pub(crate) fn cuGraphKernelNodeGetAttribute(
     let state = sim.lock();
     let node = state.graphs.find_node(node.raw())?;
     let known = attributes_of(state.graphs.params(node)?)?;
-    match attribute {
-        CU_LAUNCH_ATTRIBUTE_COOPERATIVE => out.cast().write(i32::from(known.cooperative)),
-        CU_LAUNCH_ATTRIBUTE_PRIORITY => out.cast().write(known.priority.unwrap_or(0)),
-        CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION => out.cast().write(known.cluster.unwrap_or([0; 3])),
-        _ => Err(CUDA_ERROR_NOT_SUPPORTED),
-    }
+    known.get_of_node(attribute, out.cast())
 }

@@ -1,4 +1,4 @@
-//! Copy, fill, allocation and free nodes.
+//! Copy and fill nodes.
 
 use core::ffi::c_void;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use grapture_sys::*;
 use super::Ptr;
 use super::graph_node::{Place, add, exec_set, get, set};
 use crate::context::ContextCore;
-use crate::graph::{GraphId, NodeParams, Placed};
+use crate::graph::{NodeParams, Placed};
 use crate::sim::{Answer, Sim, State};
 use crate::work::{self, CopyWork, FillWork};
 
@@ -130,6 +130,8 @@ pub(crate) fn cuGraphExecMemcpyNodeSetParams(
 
 /// The fill of node parameters.
 pub(super) fn fill(
+    sim: &Sim,
+    state: &State,
     context: Arc<ContextCore>,
     params: &CUDA_MEMSET_NODE_PARAMS_v1,
 ) -> Result<NodeParams, CUresult> {
@@ -147,6 +149,7 @@ pub(super) fn fill(
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     super::fill::check_shape(&work)?;
+    super::fill::check_planned(sim, &state.graphs, &work)?;
     Ok(NodeParams::Fill(Placed { context, work }))
 }
 
@@ -161,7 +164,10 @@ pub(crate) fn cuGraphAddMemsetNode(
 ) -> Answer {
     let place = Place { out, graph, dependencies, data: Ptr::null(), count };
     let params = params.read()?;
-    add(sim, place, |state, _| fill(context(state, ctx.raw())?, &params))
+    add(sim, place, |state, _| {
+        let context = context(state, ctx.raw())?;
+        fill(sim, state, context, &params)
+    })
 }
 
 pub(crate) fn cuGraphMemsetNodeGetParams(
@@ -188,8 +194,8 @@ pub(crate) fn cuGraphMemsetNodeSetParams(
     params: Ptr<CUDA_MEMSET_NODE_PARAMS_v1>,
 ) -> Answer {
     let params = params.read()?;
-    set(sim, node, |_, old| match old {
-        NodeParams::Fill(old) => fill(old.context.clone(), &params),
+    set(sim, node, |state, old| match old {
+        NodeParams::Fill(old) => fill(sim, state, old.context.clone(), &params),
         _ => Err(CUDA_ERROR_INVALID_VALUE),
     })
 }
@@ -202,92 +208,8 @@ pub(crate) fn cuGraphExecMemsetNodeSetParams(
     ctx: Ptr<CUctx_st>,
 ) -> Answer {
     let params = params.read()?;
-    exec_set(sim, exec, node, |state, _| fill(context(state, ctx.raw())?, &params))
-}
-
-/// The device that the description of an allocation node names.
-fn device_of(state: &State, params: Ptr<CUDA_MEM_ALLOC_NODE_PARAMS>) -> Result<usize, CUresult> {
-    // The description begins with that of a pool.
-    let pool: CUmemPoolProps = params.cast().read()?;
-    let [kind, id] = super::pool::location_of(params.cast())?;
-    let pinned = pool.allocType == CU_MEM_ALLOCATION_TYPE_PINNED && pool.handleTypes.0 == 0;
-    let known = kind == CU_MEM_LOCATION_TYPE_DEVICE.0 && (id as usize) < state.devices.len();
-    if pinned && known { Ok(id as usize) } else { Err(CUDA_ERROR_INVALID_VALUE) }
-}
-
-/// The allocation of node parameters, which then tell its address.
-pub(super) fn allocation(
-    sim: &Sim,
-    state: &mut State,
-    graph: GraphId,
-    params: Ptr<CUDA_MEM_ALLOC_NODE_PARAMS>,
-) -> Result<NodeParams, CUresult> {
-    let mut given = params.read()?;
-    let device = device_of(state, params)?;
-    let allocation = state.graphs.plan_allocation(sim, graph, device, given.bytesize)?;
-    given.dptr = allocation.address;
-    params.write(given)?;
-    Ok(NodeParams::Alloc(allocation))
-}
-
-pub(crate) fn cuGraphAddMemAllocNode(
-    sim: &Sim,
-    out: Ptr<CUgraphNode>,
-    graph: Ptr<CUgraph_st>,
-    dependencies: Ptr<CUgraphNode>,
-    count: usize,
-    params: Ptr<CUDA_MEM_ALLOC_NODE_PARAMS>,
-) -> Answer {
-    let place = Place { out, graph, dependencies, data: Ptr::null(), count };
-    add(sim, place, |state, graph| allocation(sim, state, graph, params))
-}
-
-pub(crate) fn cuGraphMemAllocNodeGetParams(
-    sim: &Sim,
-    node: Ptr<CUgraphNode_st>,
-    out: Ptr<CUDA_MEM_ALLOC_NODE_PARAMS>,
-) -> Answer {
-    get(sim, node, out, |params| match params {
-        NodeParams::Alloc(allocation) => {
-            let mut answer = CUDA_MEM_ALLOC_NODE_PARAMS::default();
-            answer.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-            answer.poolProps.location.type_ = CU_MEM_LOCATION_TYPE_DEVICE;
-            answer.poolProps.location.__bindgen_anon_1.id = allocation.device as i32;
-            answer.bytesize = allocation.bytes;
-            answer.dptr = allocation.address;
-            Some(answer)
-        }
-        _ => None,
+    exec_set(sim, exec, node, |state, _| {
+        let context = context(state, ctx.raw())?;
+        fill(sim, state, context, &params)
     })
-}
-
-pub(crate) fn cuGraphAddMemFreeNode(
-    sim: &Sim,
-    out: Ptr<CUgraphNode>,
-    graph: Ptr<CUgraph_st>,
-    dependencies: Ptr<CUgraphNode>,
-    count: usize,
-    address: CUdeviceptr,
-) -> Answer {
-    let place = Place { out, graph, dependencies, data: Ptr::null(), count };
-    add(sim, place, |state, graph| {
-        state.graphs.plan_free(graph, address)?;
-        Ok(NodeParams::Free(address))
-    })
-}
-
-pub(crate) fn cuGraphMemFreeNodeGetParams(
-    sim: &Sim,
-    node: Ptr<CUgraphNode_st>,
-    out: Ptr<CUdeviceptr>,
-) -> Answer {
-    get(sim, node, out, |params| match params {
-        NodeParams::Free(address) => Some(*address),
-        _ => None,
-    })
-}
-
-/// Gives unused memory of graphs back. None is kept here.
-pub(crate) fn cuDeviceGraphMemTrim(sim: &Sim, dev: CUdevice) -> Answer {
-    sim.lock().device(dev).map(drop)
 }

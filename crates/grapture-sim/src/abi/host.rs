@@ -145,9 +145,6 @@ pub(crate) fn cuStreamBatchMemOp_v2(
     if flags != 0 || count > MOST_OPS {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    if count == 0 {
-        return sim.lock().find_stream(stream.address()).map(drop);
-    }
     let ops = mem_ops(count, params)?;
     submit(sim, stream, ops)
 }

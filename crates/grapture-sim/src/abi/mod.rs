@@ -11,11 +11,14 @@
 mod array;
 mod capture;
 mod graph;
+mod graph_allocation;
 mod graph_child;
+mod graph_conditional;
 mod graph_edge;
 mod graph_exec;
 mod graph_generic;
 mod graph_kernel;
+mod graph_memop;
 mod graph_memory;
 mod graph_node;
 mod user_object;
@@ -29,6 +32,7 @@ mod function;
 pub(crate) mod host;
 mod init;
 mod launch;
+mod launch_attribute;
 mod library;
 mod lookup;
 mod memory;
@@ -48,7 +52,8 @@ use crate::sim::{Answer, Sim};
 use crate::slots::{self, SLOTS};
 use crate::work::in_host_function;
 
-/// Names the modelled functions, by the module that implements them.
+/// Names the modelled functions, by the module that implements them. Those of `unmodelled` are
+/// there and answer 801.
 macro_rules! modelled {
     ($($module:ident: $($function:ident)*;)*) => {
         /// The implementations by name: those of the modules, else the answer that the function
@@ -89,16 +94,24 @@ modelled! {
         cuGraphNodeGetEnabled;
     graph_child: cuGraphAddChildGraphNode cuGraphChildGraphNodeGetGraph
         cuGraphExecChildGraphNodeSetParams;
+    graph_conditional: cuGraphConditionalHandleCreate;
     graph_generic: cuGraphAddNode cuGraphAddNode_v2 cuGraphNodeSetParams cuGraphExecNodeSetParams;
     graph_kernel: cuGraphAddKernelNode cuGraphAddKernelNode_v2 cuGraphKernelNodeGetParams
         cuGraphKernelNodeGetParams_v2 cuGraphKernelNodeSetParams cuGraphKernelNodeSetParams_v2
         cuGraphExecKernelNodeSetParams cuGraphExecKernelNodeSetParams_v2
         cuGraphKernelNodeCopyAttributes cuGraphKernelNodeGetAttribute cuGraphKernelNodeSetAttribute;
+    graph_memop: cuGraphAddBatchMemOpNode cuGraphBatchMemOpNodeGetParams
+        cuGraphBatchMemOpNodeSetParams cuGraphExecBatchMemOpNodeSetParams;
     graph_memory: cuGraphAddMemcpyNode cuGraphMemcpyNodeGetParams cuGraphMemcpyNodeSetParams
         cuGraphExecMemcpyNodeSetParams cuGraphAddMemsetNode cuGraphMemsetNodeGetParams
-        cuGraphMemsetNodeSetParams cuGraphExecMemsetNodeSetParams cuGraphAddMemAllocNode
-        cuGraphMemAllocNodeGetParams cuGraphAddMemFreeNode cuGraphMemFreeNodeGetParams
-        cuDeviceGraphMemTrim;
+        cuGraphMemsetNodeSetParams cuGraphExecMemsetNodeSetParams;
+    graph_allocation: cuGraphAddMemAllocNode cuGraphMemAllocNodeGetParams cuGraphAddMemFreeNode
+        cuGraphMemFreeNodeGetParams cuDeviceGraphMemTrim cuDeviceGetGraphMemAttribute
+        cuDeviceSetGraphMemAttribute;
+    unmodelled: cuGraphAddExternalSemaphoresSignalNode cuGraphExternalSemaphoresSignalNodeGetParams
+        cuGraphExternalSemaphoresSignalNodeSetParams cuGraphExecExternalSemaphoresSignalNodeSetParams
+        cuGraphAddExternalSemaphoresWaitNode cuGraphExternalSemaphoresWaitNodeGetParams
+        cuGraphExternalSemaphoresWaitNodeSetParams cuGraphExecExternalSemaphoresWaitNodeSetParams;
     user_object: cuUserObjectCreate cuUserObjectRetain cuUserObjectRelease cuGraphRetainUserObject
         cuGraphReleaseUserObject;
     lookup: cuGetProcAddress cuGetProcAddress_v2;

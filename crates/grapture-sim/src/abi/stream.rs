@@ -17,7 +17,7 @@ const SYNC_POLICIES: std::ops::RangeInclusive<u32> = 1..=4;
 const MEMORY_DOMAINS: std::ops::RangeInclusive<u32> = 0..=1;
 const DOMAIN_MAP: [u8; 2] = [0, 1];
 
-fn clamp_priority(priority: i32) -> i32 {
+pub(super) fn clamp_priority(priority: i32) -> i32 {
     let (least, greatest) = PRIORITIES;
     priority.clamp(greatest, least)
 }

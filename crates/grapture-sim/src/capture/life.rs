@@ -2,10 +2,7 @@
 
 use std::thread::ThreadId;
 
-use grapture_sys::{
-    CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
-    CUresult,
-};
+use grapture_sys::{CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUresult};
 
 use super::sequence::merge;
 use super::{Begin, CaptureMode, GraphId, Member, Sequence, StreamId};
@@ -44,10 +41,10 @@ impl State {
         }
         let (context, blocking) = (this.context, this.kind.is_blocking());
         let owns_graph = target.is_none();
+        if target.as_ref().is_some_and(|target| self.is_captured(target.graph)) {
+            return Err(CUDA_ERROR_ILLEGAL_STATE);
+        }
         let (graph, set) = match target {
-            Some(target) if self.graphs.graph(target.graph)?.captures > 0 => {
-                return Err(CUDA_ERROR_ILLEGAL_STATE);
-            }
             Some(target) => {
                 let mut set = Vec::new();
                 merge(&mut set, &target.set);
@@ -59,7 +56,7 @@ impl State {
         let begin = Begin { mode, thread, origin: stream, graph, owns_graph };
         match self.captures.begin(begin, Member { context, blocking, set }) {
             Ok(_) => {
-                self.graphs.graph_mut(graph)?.captures += 1;
+                self.graphs.graph_mut(graph)?.captured = true;
                 Ok(())
             }
             Err(code) => {
@@ -70,6 +67,11 @@ impl State {
                 Err(code)
             }
         }
+    }
+
+    /// Whether a capture fills a graph: there can be one at a time.
+    fn is_captured(&self, graph: GraphId) -> bool {
+        self.graphs.graph(graph).is_ok_and(|graph| graph.captured)
     }
 
     /// Ends the capture that the stream began. `wanted` says that the program takes the graph. An
@@ -96,7 +98,7 @@ impl State {
     }
 
     /// Frees the graph of a capture that is over, and destroys it unless somebody gets it, or it
-    /// belongs to a node, or another capture still fills it.
+    /// belongs to a node.
     pub(super) fn leave_graph(
         &mut self,
         sequence: &Sequence,
@@ -104,8 +106,8 @@ impl State {
     ) -> Result<Removed, CUresult> {
         let id = sequence.begin.graph;
         let graph = self.graphs.graph_mut(id)?;
-        graph.captures = graph.captures.checked_sub(1).ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        let keep = keep || graph.embedded_in.is_some() || graph.captures > 0;
+        graph.captured = false;
+        let keep = keep || graph.embedded_in.is_some();
         if keep { Ok(Removed::default()) } else { self.graphs.destroy(id) }
     }
 }

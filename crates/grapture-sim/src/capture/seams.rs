@@ -10,7 +10,9 @@ use grapture_sys::{
 use super::event::{Awaited, Wait};
 use super::{ContextId, EventId, Member, SequenceId, Status, StreamId};
 use crate::event::Recorded;
-use crate::graph::{KernelNode, LocalId, NodeParams, Placed, Removed};
+use crate::graph::{
+    AccessList, BatchNode, KernelNode, LocalId, NodeParams, Placed, Removed, Request,
+};
 use crate::sim::{Answer, Sim, State};
 use crate::stream::StreamKind;
 use crate::work::Work;
@@ -54,7 +56,7 @@ fn node_of(state: &State, stream: StreamId, work: Work) -> Result<Option<NodePar
         Work::Copy(work) => Some(NodeParams::Copy(Placed { context, work })),
         Work::Fill(work) => Some(NodeParams::Fill(Placed { context, work })),
         Work::Host(host) => Some(NodeParams::Host(host)),
-        Work::MemOps(work) => Some(NodeParams::MemOps(Placed { context, work })),
+        Work::MemOps(work) => Some(NodeParams::MemOps(BatchNode::new(context, work))),
         _ => None,
     })
 }
@@ -213,7 +215,11 @@ pub(crate) fn allocate(
     let Some(id) = state.captures.capturing(stream)? else { return Ok(None) };
     let device = state.core_of(stream)?.device;
     let graph = graph_of(state, id)?;
-    let allocation = state.graphs.plan_allocation(sim, graph, device, bytes)?;
+    let State { captures, graphs, .. } = &mut *state;
+    let sequence = captures.sequence(id).ok_or(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)?;
+    let edges = sequence.dependencies(stream, &graphs.graph(graph)?.def, false);
+    let request = Request { device, bytes, access: AccessList::default() };
+    let allocation = graphs.plan_allocation(sim, graph, &edges, request)?;
     let address = allocation.address;
     add_node(state, stream, id, NodeParams::Alloc(allocation), false)?;
     Ok(Some(address))
@@ -229,8 +235,8 @@ pub(crate) fn free(
     check_legacy(state, stream)?;
     let Some(id) = state.captures.capturing(stream)? else { return Ok(false) };
     let graph = graph_of(state, id)?;
-    state.graphs.plan_free(graph, address)?;
-    add_node(state, stream, id, NodeParams::Free(address), false)?;
+    let allocation = state.graphs.plan_free(graph, address)?;
+    add_node(state, stream, id, NodeParams::Free(allocation), false)?;
     Ok(true)
 }
 

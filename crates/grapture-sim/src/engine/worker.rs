@@ -1,6 +1,7 @@
 //! The threads of the engine: take a ready task, run it, release what waited for it.
 
 use std::cell::Cell;
+use std::cmp::Reverse;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
@@ -166,8 +167,7 @@ impl Engine {
             if let Some(waiting) = dag.tasks.get_mut(&dependent) {
                 waiting.waits_for -= 1;
                 if waiting.waits_for == 0 {
-                    dag.ready.push(dependent);
-                    self.offer(dag);
+                    self.ready(dag, dependent);
                 }
             }
         }
@@ -203,19 +203,12 @@ impl Dag {
         !self.ready.is_empty() && self.idle == 0 && !self.paused
     }
 
-    /// One of the ready tasks, by the seed.
+    /// The ready task with the least rank.
     fn choose(&mut self) -> Option<TaskId> {
-        if self.ready.is_empty() || self.paused {
+        if self.paused {
             return None;
         }
-        // SplitMix64.
-        self.choice = self.choice.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.choice;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        let index = (mixed % self.ready.len() as u64) as usize;
-        Some(self.ready.swap_remove(index))
+        self.ready.pop().map(|Reverse((_, id))| id)
     }
 }
 

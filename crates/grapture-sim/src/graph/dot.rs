@@ -2,17 +2,25 @@
 
 use std::fmt::{self, Write};
 
-use super::definition::Node;
+use grapture_sys::{
+    CU_GRAPH_DEBUG_DOT_FLAGS_BATCH_MEM_OP_NODE_PARAMS, CU_GRAPH_DEBUG_DOT_FLAGS_EVENT_NODE_PARAMS,
+    CU_GRAPH_DEBUG_DOT_FLAGS_EXTRA_TOPO_INFO, CU_GRAPH_DEBUG_DOT_FLAGS_HANDLES,
+    CU_GRAPH_DEBUG_DOT_FLAGS_HOST_NODE_PARAMS, CU_GRAPH_DEBUG_DOT_FLAGS_KERNEL_NODE_ATTRIBUTES,
+    CU_GRAPH_DEBUG_DOT_FLAGS_KERNEL_NODE_PARAMS, CU_GRAPH_DEBUG_DOT_FLAGS_MEM_ALLOC_NODE_PARAMS,
+    CU_GRAPH_DEBUG_DOT_FLAGS_MEM_FREE_NODE_PARAMS, CU_GRAPH_DEBUG_DOT_FLAGS_MEMCPY_NODE_PARAMS,
+    CU_GRAPH_DEBUG_DOT_FLAGS_MEMSET_NODE_PARAMS, CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE,
+    CUgraphDebugDot_flags, CUresult,
+};
+
+use super::definition::{FullEdge, Node};
 use super::params::NodeParams;
 use super::store::{Graph, GraphId, Graphs};
-use grapture_sys::CUresult;
+use crate::event::Event;
+use crate::handle::Id;
+use crate::work::KernelWork;
 
 /// The flag that asks for everything.
-const VERBOSE: u32 = 1;
-/// The flag that asks for handles.
-const HANDLES: u32 = 1 << 10;
-/// The flags that ask for the parameters of some kind of node.
-const PARAMS: u32 = !(VERBOSE | 2 | HANDLES);
+const VERBOSE: u32 = CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE.0;
 
 impl Graphs {
     /// The text of a graph and of those it embeds.
@@ -30,13 +38,13 @@ impl Graphs {
         for (id, node) in graph.def.nodes() {
             let label = label(node, flags);
             write!(text, "\"graph_{number}_node_{}\" [label=\"{}: {label}", id.0, id.0)?;
-            if flags & (VERBOSE | HANDLES) != 0 {
+            if flags & (VERBOSE | CU_GRAPH_DEBUG_DOT_FLAGS_HANDLES.0) != 0 {
                 write!(text, "\\n{:#x}", graph.handle(id).addr())?;
             }
             writeln!(text, "\"];")?;
         }
         for edge in graph.def.edges() {
-            let style = if edge.data.is_default() { "" } else { " [style=dashed]" };
+            let style = style(&edge, flags);
             let (from, to) = (edge.from.0, edge.to.0);
             writeln!(
                 text,
@@ -44,37 +52,42 @@ impl Graphs {
             )?;
         }
         text.push_str("}\n");
-        for (_, node) in graph.def.nodes() {
-            if let NodeParams::Child(child) = node.params
-                && let Ok(child) = self.graph(child)
-            {
-                self.write_graph(text, child, flags)?;
+        for owned in graph.def.nodes().flat_map(|(_, node)| node.params.embedded()) {
+            if let Ok(owned) = self.graph(*owned) {
+                self.write_graph(text, owned, flags)?;
             }
         }
         Ok(())
     }
 }
 
-/// What a node is, in a few words.
+/// How an edge is drawn: dashed where it does not wait for all of a node.
+fn style(edge: &FullEdge, flags: u32) -> String {
+    let port = edge.data.to_raw().from_port;
+    let mut styles = Vec::new();
+    if !edge.data.is_default() {
+        styles.push("style=dashed".to_owned());
+    }
+    if flags & (VERBOSE | CU_GRAPH_DEBUG_DOT_FLAGS_EXTRA_TOPO_INFO.0) != 0 {
+        styles.push(format!("taillabel={port}"));
+    }
+    if styles.is_empty() { String::new() } else { format!(" [{}]", styles.join(" ")) }
+}
+
+/// What a node is, in a few words, and its parameters where they are asked for.
 fn label(node: &Node, flags: u32) -> String {
-    let detailed = flags & (VERBOSE | PARAMS) != 0;
+    let asked = |flag: CUgraphDebugDot_flags| flags & (VERBOSE | flag.0) != 0;
     match &node.params {
         NodeParams::Empty => "empty".into(),
-        NodeParams::Kernel(kernel) => {
-            let work = &kernel.launch.work;
-            let name = escaped(&work.code.name.to_string_lossy());
-            if detailed {
-                format!("kernel {name}\\ngrid {:?} block {:?}", work.grid, work.block)
-            } else {
-                format!("kernel {name}")
-            }
+        NodeParams::Kernel(kernel) => kernel_label(&kernel.launch.work, asked),
+        NodeParams::Copy(copy) if asked(CU_GRAPH_DEBUG_DOT_FLAGS_MEMCPY_NODE_PARAMS) => {
+            let work = &copy.work;
+            let (from, to) = (work.source.address, work.target.address);
+            let (width, height, depth) = (work.width, work.height, work.depth);
+            format!("memcpy {from:#x} to {to:#x}\\n{width} x {height} x {depth}")
         }
-        NodeParams::Copy(copy) if detailed => {
-            let (from, to) = (copy.work.source.address, copy.work.target.address);
-            format!("memcpy {from:#x} to {to:#x}\\n{} bytes", copy.work.bytes())
-        }
-        NodeParams::Copy(_) => "memcpy".into(),
-        NodeParams::Fill(fill) if detailed => {
+        NodeParams::Copy(copy) => format!("memcpy {} bytes", copy.work.bytes()),
+        NodeParams::Fill(fill) if asked(CU_GRAPH_DEBUG_DOT_FLAGS_MEMSET_NODE_PARAMS) => {
             let work = &fill.work;
             format!(
                 "memset {:#x}\\n{} x {} of {} bytes: {:#x}",
@@ -82,16 +95,52 @@ fn label(node: &Node, flags: u32) -> String {
             )
         }
         NodeParams::Fill(_) => "memset".into(),
-        NodeParams::Host(_) => "host".into(),
-        NodeParams::MemOps(ops) => format!("batch of {} memory operations", ops.work.len()),
-        NodeParams::Child(_) => "child graph".into(),
-        NodeParams::Record(_) => "event record".into(),
-        NodeParams::Wait(_) => "event wait".into(),
-        NodeParams::Alloc(allocation) => {
-            format!("alloc {} bytes at {:#x}", allocation.bytes, allocation.address)
+        NodeParams::Host(host) if asked(CU_GRAPH_DEBUG_DOT_FLAGS_HOST_NODE_PARAMS) => {
+            format!("host {:#x}\\n{:#x}", host.function as usize, host.user_data)
         }
-        NodeParams::Free(address) => format!("free {address:#x}"),
+        NodeParams::Host(_) => "host".into(),
+        NodeParams::MemOps(node) => {
+            let detail = asked(CU_GRAPH_DEBUG_DOT_FLAGS_BATCH_MEM_OP_NODE_PARAMS);
+            let ops = node.batch.work.iter().filter(|_| detail);
+            let ops: String = ops.map(|op| format!("\\n{op}")).collect();
+            format!("batch of {} memory operations{ops}", node.batch.work.len())
+        }
+        NodeParams::Child(_) => "child graph".into(),
+        NodeParams::Conditional(node) => {
+            let handle = format!("\\nhandle {}", node.conditional.handle);
+            let handle = if flags & VERBOSE != 0 { handle } else { String::new() };
+            format!("conditional {:?} of {} graphs{handle}", node.branch, node.bodies.len())
+        }
+        NodeParams::Record(event) => format!("event record{}", event_label(*event, asked)),
+        NodeParams::Wait(event) => format!("event wait{}", event_label(*event, asked)),
+        NodeParams::Alloc(one) if asked(CU_GRAPH_DEBUG_DOT_FLAGS_MEM_ALLOC_NODE_PARAMS) => {
+            format!("alloc {} bytes at {:#x}", one.bytes, one.address)
+        }
+        NodeParams::Alloc(_) => "alloc".into(),
+        NodeParams::Free(one) if asked(CU_GRAPH_DEBUG_DOT_FLAGS_MEM_FREE_NODE_PARAMS) => {
+            format!("free {:#x}", one.address)
+        }
+        NodeParams::Free(_) => "free".into(),
     }
+}
+
+fn kernel_label(work: &KernelWork, asked: impl Fn(CUgraphDebugDot_flags) -> bool) -> String {
+    let mut text = format!("kernel {}", escaped(&work.code.name.to_string_lossy()));
+    if asked(CU_GRAPH_DEBUG_DOT_FLAGS_KERNEL_NODE_PARAMS) {
+        let (grid, block) = (work.grid, work.block);
+        text += &format!("\\ngrid {grid:?} block {block:?} shared {}", work.shared_bytes);
+    }
+    if asked(CU_GRAPH_DEBUG_DOT_FLAGS_KERNEL_NODE_ATTRIBUTES) {
+        let attributes = &work.attributes;
+        let (cooperative, priority) = (attributes.cooperative, attributes.priority.unwrap_or(0));
+        text += &format!("\\ncooperative {cooperative} priority {priority}");
+    }
+    text
+}
+
+fn event_label(event: Id<Event>, asked: impl Fn(CUgraphDebugDot_flags) -> bool) -> String {
+    let detail = asked(CU_GRAPH_DEBUG_DOT_FLAGS_EVENT_NODE_PARAMS);
+    if detail { format!(" {:#x}", event.raw().addr()) } else { String::new() }
 }
 
 /// A name as it can stand in a quoted label.

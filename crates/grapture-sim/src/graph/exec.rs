@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use grapture_sys::{
-    CU_GRAPH_EXEC_UPDATE_ERROR, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED,
+    CU_GRAPH_EXEC_UPDATE_ERROR, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, CUDA_ERROR_INVALID_VALUE,
+    CUDA_ERROR_NOT_SUPPORTED, CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED,
     CUDA_GRAPH_INSTANTIATE_ERROR, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH,
     CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH, CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD,
     CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY,
+    CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED,
     CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED, CUgraphExec_st, CUresult,
 };
 
@@ -15,8 +17,11 @@ use super::executable::{ExecGraph, InstantiateError};
 use super::params::NodeParams;
 use super::store::{ExecId, GraphId, Graphs, NodeRef};
 use super::update::UpdateError;
+use crate::context::ContextCore;
 use crate::engine::TaskId;
 use crate::handle::{Kind, Object};
+use crate::sim::Sim;
+use crate::work::ConditionalWords;
 
 /// The flags of an instantiation, checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +60,11 @@ impl InstantiateFlags {
         self.0 & AUTO_FREE != 0
     }
 
+    /// Whether kernels run by their priorities.
+    fn by_priority(self) -> bool {
+        self.0 & NODE_PRIORITY != 0
+    }
+
     fn device_launch(self) -> bool {
         self.0 & DEVICE_LAUNCH != 0
     }
@@ -71,6 +81,12 @@ pub(crate) struct Exec {
     pub(crate) number: u32,
     /// The last task of its last launch: the next launch waits for it.
     pub(crate) last: Option<TaskId>,
+    /// How often it was launched.
+    pub(crate) launches: u64,
+    /// The context that it was last launched in.
+    pub(crate) home: Option<Arc<ContextCore>>,
+    /// The values of its conditional handles, which last from launch to launch.
+    words: ConditionalWords,
 }
 
 impl Object for Exec {
@@ -82,6 +98,14 @@ impl Exec {
     /// What was made from a graph: all of it, or an embedded part.
     pub(crate) fn part_mut(&mut self, source: GraphId) -> Result<&mut ExecGraph, CUresult> {
         Arc::make_mut(&mut self.graph).find(source)
+    }
+
+    /// The values of the conditional handles, of which there are so many by now.
+    pub(crate) fn words(&mut self, count: usize) -> ConditionalWords {
+        if self.words.len() < count {
+            self.words = self.words.grown(count);
+        }
+        self.words.clone()
     }
 
     /// Replaces the parameters of a node, and gives back what they replace: it may be the last to
@@ -104,9 +128,14 @@ impl Exec {
         node: NodeRef,
         with: &ExecGraph,
     ) -> Result<ExecGraph, CUresult> {
+        let by_priority = self.flags.by_priority();
         let graph = self.part_mut(node.graph)?;
-        let child = graph.children.get_mut(&node.local).ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        let merged = super::update::merge(child, with).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+        if !matches!(graph.def.node(node.local)?.params, NodeParams::Child(_)) {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let child = graph.parts_mut(node.local).first_mut().ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        let merged = super::update::merge(child, with, by_priority)
+            .map_err(|_| CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)?;
         Ok(std::mem::replace(child, merged))
     }
 }
@@ -115,24 +144,49 @@ impl Graphs {
     /// Makes an executable of a graph.
     pub(crate) fn instantiate(
         &mut self,
+        sim: &Sim,
         source: GraphId,
         flags: InstantiateFlags,
     ) -> Result<ExecId, InstantiateError> {
         let failed =
             |code| InstantiateError { code, result: CUDA_GRAPH_INSTANTIATE_ERROR, node: None };
         let graph = self.graph(source).map_err(failed)?;
-        if graph.def.has_memory_nodes() && graph.execs > 0 {
+        let again = graph.execs > 0 && self.exists_once(source).map_err(failed)?;
+        if again || graph.embedded_in.is_some() {
             return Err(failed(CUDA_ERROR_NOT_SUPPORTED));
         }
+        if self.has_unused_conditional(source).map_err(failed)? {
+            let result = CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED;
+            return Err(InstantiateError { result, ..failed(CUDA_ERROR_INVALID_VALUE) });
+        }
         let snapshot = ExecGraph::new(self, source)?;
+        snapshot.check_bodies(sim)?;
         if flags.device_launch() {
-            check_device_launch(&snapshot)?;
+            check_device_launch(sim, &snapshot)?;
         }
         let number = self.next_number();
         let graph = self.graph_mut(source).map_err(failed)?;
         graph.execs += 1;
         graph.instantiated = true;
-        Ok(self.execs.insert(Exec { graph: Arc::new(snapshot), flags, number, last: None }))
+        let words = ConditionalWords::new(snapshot.handles);
+        let graph = Arc::new(snapshot);
+        Ok(self.execs.insert(Exec {
+            graph,
+            flags,
+            number,
+            last: None,
+            launches: 0,
+            home: None,
+            words,
+        }))
+    }
+
+    /// Refuses an update from a graph that allocates and has an executable of its own.
+    pub(crate) fn check_update(&self, exec: ExecId, graph: GraphId) -> Result<(), CUresult> {
+        let own = self.exec(exec)?.graph.source == graph;
+        let elsewhere = !own && self.graph(graph)?.execs > 0;
+        let refused = elsewhere && self.has_memory(graph)?;
+        if refused { Err(CUDA_ERROR_NOT_SUPPORTED) } else { Ok(()) }
     }
 
     /// Gives an executable the parameters of a graph of the same shape, and gives back what they
@@ -143,7 +197,9 @@ impl Graphs {
         graph: GraphId,
     ) -> Result<Arc<ExecGraph>, UpdateError> {
         let failed = |_| UpdateError { result: CU_GRAPH_EXEC_UPDATE_ERROR, node: None, from: None };
-        let updated = super::update::updated(&self.exec(exec).map_err(failed)?.graph, self, graph)?;
+        let this = self.exec(exec).map_err(failed)?;
+        let by_priority = this.flags.by_priority();
+        let updated = super::update::updated(&this.graph, self, graph, by_priority)?;
         let exec = self.exec_mut(exec).map_err(failed)?;
         Ok(std::mem::replace(&mut exec.graph, Arc::new(updated)))
     }
@@ -174,24 +230,37 @@ impl Graphs {
     }
 }
 
-/// Refuses graphs that a device cannot launch: kernels, copies, fills and embedded graphs of these
-/// alone, and at least one node.
-fn check_device_launch(graph: &ExecGraph) -> Result<(), InstantiateError> {
-    let refuse = |node: Option<LocalId>| InstantiateError {
+/// Refuses graphs that a device cannot launch: kernels of one context, copies of what a device
+/// reaches, fills and embedded graphs of these alone, and at least one node.
+fn check_device_launch(sim: &Sim, graph: &ExecGraph) -> Result<(), InstantiateError> {
+    let refuse = |result, node: Option<LocalId>| InstantiateError {
         code: CUDA_ERROR_INVALID_VALUE,
-        result: CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED,
+        result,
         node: node.map(|node| (graph.source, node)),
     };
     if graph.order().is_empty() {
-        return Err(refuse(None));
+        return Err(refuse(CUDA_GRAPH_INSTANTIATE_ERROR, None));
     }
+    let mut context = None;
     for (id, node) in graph.def.nodes() {
+        let unsupported = CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED;
         match &node.params {
-            NodeParams::Kernel(_) | NodeParams::Copy(_) | NodeParams::Fill(_) => {}
-            NodeParams::Child(_) => {
-                graph.children.get(&id).map_or(Ok(()), check_device_launch)?;
+            NodeParams::Kernel(kernel) => {
+                let key = kernel.launch.context.key;
+                if *context.get_or_insert(key) != key {
+                    let several = CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED;
+                    return Err(refuse(several, Some(id)));
+                }
             }
-            _ => return Err(refuse(Some(id))),
+            NodeParams::Copy(copy) if copy.work.is_pageable(sim) => {
+                return Err(refuse(unsupported, Some(id)));
+            }
+            NodeParams::Copy(_) | NodeParams::Fill(_) => {}
+            NodeParams::Child(_) => {
+                graph.parts(id).iter().try_for_each(|part| check_device_launch(sim, part))?;
+            }
+            NodeParams::MemOps(_) => return Err(refuse(CUDA_GRAPH_INSTANTIATE_ERROR, None)),
+            _ => return Err(refuse(unsupported, Some(id))),
         }
     }
     Ok(())

@@ -9,7 +9,6 @@ use grapture_sys::{
 };
 
 use super::definition::{GraphDef, LocalId};
-use super::params::NodeParams;
 use super::store::{GraphId, Graphs};
 use super::user_object::UserRefs;
 
@@ -33,10 +32,12 @@ pub(crate) struct ExecGraph {
     pub(crate) def: GraphDef,
     /// The nodes, each after what it depends on.
     order: Vec<LocalId>,
-    /// The snapshots of embedded graphs.
-    pub(crate) children: BTreeMap<LocalId, ExecGraph>,
+    /// The snapshots of the graphs that nodes own.
+    parts: BTreeMap<LocalId, Vec<ExecGraph>>,
     /// The references to user objects that launches need.
     pub(crate) users: Arc<UserRefs>,
+    /// How many conditional handles the graph has.
+    pub(crate) handles: usize,
     /// The nodes that are turned off.
     disabled: BTreeSet<LocalId>,
 }
@@ -52,18 +53,21 @@ impl ExecGraph {
         let graph = graphs.graph(source).map_err(|code| invalid(code, None))?;
         let order = graph.def.topological_order();
         let order = order.map_err(|node| invalid(CUDA_ERROR_INVALID_VALUE, Some(node)))?;
-        let mut children = BTreeMap::new();
+        let mut parts = BTreeMap::new();
         for (id, node) in graph.def.nodes() {
-            if let NodeParams::Child(child) = node.params {
-                children.insert(id, ExecGraph::new(graphs, child)?);
+            let owned = node.params.embedded();
+            if !owned.is_empty() {
+                let snapshot = |part: &GraphId| ExecGraph::new(graphs, *part);
+                parts.insert(id, owned.iter().map(snapshot).collect::<Result<_, _>>()?);
             }
         }
         Ok(ExecGraph {
             source,
             def: graph.def.clone(),
             order,
-            children,
+            parts,
             users: Arc::new(graph.users.clone()),
+            handles: graph.conditionals.len(),
             disabled: BTreeSet::new(),
         })
     }
@@ -78,8 +82,23 @@ impl ExecGraph {
         if self.source == source {
             return Ok(self);
         }
-        let mut found = self.children.values_mut().filter_map(|child| child.find(source).ok());
+        let mut found = self.parts.values_mut().flatten().filter_map(|part| part.find(source).ok());
         found.next().ok_or(CUDA_ERROR_INVALID_VALUE)
+    }
+
+    /// The snapshots of the graphs that a node owns.
+    pub(crate) fn parts(&self, node: LocalId) -> &[ExecGraph] {
+        self.parts.get(&node).map_or(&[], Vec::as_slice)
+    }
+
+    /// As [`parts`](ExecGraph::parts), to change them.
+    pub(crate) fn parts_mut(&mut self, node: LocalId) -> &mut [ExecGraph] {
+        self.parts.get_mut(&node).map_or(&mut [], Vec::as_mut_slice)
+    }
+
+    /// The snapshots of the graphs that any node owns.
+    pub(crate) fn all_parts(&self) -> impl Iterator<Item = &ExecGraph> {
+        self.parts.values().flatten()
     }
 
     /// Whether a node is turned off.
@@ -103,8 +122,8 @@ impl ExecGraph {
     /// All references to user objects, its own and those of embedded graphs.
     pub(crate) fn all_users(&self, into: &mut Vec<Arc<UserRefs>>) {
         into.push(self.users.clone());
-        for child in self.children.values() {
-            child.all_users(into);
+        for part in self.all_parts() {
+            part.all_users(into);
         }
     }
 }

@@ -4,14 +4,22 @@
 //! launches. Whether the allocation lives is known as calls are made, before anything runs: a launch
 //! that would bring a living allocation to life again is refused.
 
+use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_OUT_OF_MEMORY, CUresult};
+use grapture_sys::{
+    CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_OUT_OF_MEMORY, CUmemAccessDesc,
+    CUresult,
+};
 
-use super::params::NodeParams;
+use super::edge::Edge;
+use super::layout::Layout;
 use super::store::{GraphId, Graphs};
 use crate::sim::Sim;
+
+/// More bytes have no addresses.
+const MOST_BYTES: usize = 1 << 44;
 
 /// What an allocation node allocates.
 #[derive(Debug)]
@@ -22,7 +30,51 @@ pub(crate) struct Allocation {
     pub(crate) bytes: usize,
     /// On which device.
     pub(crate) device: usize,
+    /// The rights that it was asked for with.
+    pub(crate) access: AccessList,
+    /// What the allocations of its graph take together.
+    pub(super) span: Arc<Span>,
+    /// Whether another one has the same address at another time of a launch.
+    pub(super) shared: AtomicBool,
     live: AtomicBool,
+    freed_elsewhere: AtomicBool,
+}
+
+/// Access rights in their C form.
+#[derive(Clone, Default)]
+pub(crate) struct AccessList(pub(crate) Box<[CUmemAccessDesc]>);
+
+impl fmt::Debug for AccessList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} rights", self.0.len())
+    }
+}
+
+/// The bytes of all that a graph allocates, what shares an address counted once.
+#[derive(Debug, Default)]
+pub(super) struct Span(AtomicUsize);
+
+impl Span {
+    /// The bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Adds some.
+    pub(super) fn grow(&self, bytes: usize) {
+        self.0.fetch_add(bytes, Ordering::AcqRel);
+    }
+}
+
+/// What a new allocation node asks for.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// On which device.
+    pub(crate) device: usize,
+    /// How much.
+    pub(crate) bytes: usize,
+    /// With which rights.
+    pub(crate) access: AccessList,
 }
 
 impl Allocation {
@@ -35,43 +87,80 @@ impl Allocation {
     pub(crate) fn set_live(&self, live: bool) {
         self.live.store(live, Ordering::Release);
     }
+
+    /// Whether another one has the same address at another time of a launch.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared.load(Ordering::Acquire)
+    }
 }
 
 impl Graphs {
-    /// Sets an address aside for an allocation node of a graph.
+    /// Sets an address aside for an allocation node of a graph, behind some nodes: one that was
+    /// freed by then may be used again.
     pub(crate) fn plan_allocation(
         &mut self,
         sim: &Sim,
         graph: GraphId,
-        device: usize,
-        bytes: usize,
+        after: &[Edge],
+        request: Request,
     ) -> Result<Arc<Allocation>, CUresult> {
-        if self.graph(graph)?.embedded_in.is_some() || bytes == 0 {
+        let Request { device, bytes, access } = request;
+        if bytes == 0 {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
-        if bytes > sim.config.memory() {
+        if self.graph(graph)?.embedded_in.is_some() && !self.is_body(graph)? {
+            return Err(CUDA_ERROR_NOT_SUPPORTED);
+        }
+        if bytes > MOST_BYTES {
             return Err(CUDA_ERROR_OUT_OF_MEMORY);
         }
-        let address = sim.memory.reserve(device, bytes)?;
-        let live = AtomicBool::new(false);
-        let allocation = Arc::new(Allocation { address, bytes, device, live });
+        let this = self.graph_mut(graph)?;
+        this.def.check_dependencies(after, false)?;
+        let Layout { span, .. } = &this.layout;
+        let span = span.clone();
+        let address = this.layout.place(sim, &this.def, after, device, bytes)?;
+        let flag = || AtomicBool::new(false);
+        let (shared, live, freed_elsewhere) = (flag(), flag(), flag());
+        let allocation = Arc::new(Allocation {
+            address,
+            bytes,
+            device,
+            access,
+            span,
+            shared,
+            live,
+            freed_elsewhere,
+        });
+        this.layout.add(allocation.clone());
         // What lives is known until it is freed, also when its graph is gone.
         self.allocations.retain(|_, known| known.is_live() || Arc::strong_count(known) > 1);
         self.allocations.insert(address, allocation.clone());
         Ok(allocation)
     }
 
-    /// Checks that a graph can get a node that frees this address: it is that of an allocation
-    /// node, this graph does not free it, and was never instantiated.
-    pub(crate) fn plan_free(&self, graph: GraphId, address: u64) -> Result<(), CUresult> {
-        self.allocation(address).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    /// The allocation that a new node of a graph frees: this graph does not free it yet, and was
+    /// never instantiated. One that other graphs free is not for its own graph any more.
+    pub(crate) fn plan_free(
+        &self,
+        graph: GraphId,
+        address: u64,
+    ) -> Result<Arc<Allocation>, CUresult> {
+        if self.graph(graph)?.embedded_in.is_some() && !self.is_body(graph)? {
+            return Err(CUDA_ERROR_NOT_SUPPORTED);
+        }
+        let allocation = self.allocation(address).ok_or(CUDA_ERROR_INVALID_VALUE)?;
         let graph = self.graph(graph)?;
-        let frees = |params: &NodeParams| matches!(params, NodeParams::Free(at) if *at == address);
-        let freed = graph.def.nodes().any(|(_, node)| frees(&node.params));
-        if graph.embedded_in.is_some() || freed || graph.instantiated {
+        let mut frees = graph.def.nodes().filter_map(|(_, node)| node.params.freed());
+        let freed = frees.any(|freed| Arc::ptr_eq(freed, allocation));
+        let own = graph.layout.holds(allocation);
+        let elsewhere = own && allocation.freed_elsewhere.load(Ordering::Acquire);
+        if freed || graph.instantiated || elsewhere {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
-        Ok(())
+        if !own {
+            allocation.freed_elsewhere.store(true, Ordering::Release);
+        }
+        Ok(allocation.clone())
     }
 
     /// The allocation of the allocation node with this address.

@@ -3,19 +3,22 @@
 use std::sync::Arc;
 
 use grapture_sys::{
-    CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, CU_GRAPH_NODE_TYPE_EMPTY, CU_GRAPH_NODE_TYPE_EVENT_RECORD,
-    CU_GRAPH_NODE_TYPE_GRAPH, CU_GRAPH_NODE_TYPE_HOST, CU_GRAPH_NODE_TYPE_KERNEL,
-    CU_GRAPH_NODE_TYPE_MEM_ALLOC, CU_GRAPH_NODE_TYPE_MEM_FREE, CU_GRAPH_NODE_TYPE_MEMCPY,
-    CU_GRAPH_NODE_TYPE_MEMSET, CU_GRAPH_NODE_TYPE_WAIT_EVENT, CUgraphNodeType,
+    CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, CU_GRAPH_NODE_TYPE_CONDITIONAL, CU_GRAPH_NODE_TYPE_EMPTY,
+    CU_GRAPH_NODE_TYPE_EVENT_RECORD, CU_GRAPH_NODE_TYPE_GRAPH, CU_GRAPH_NODE_TYPE_HOST,
+    CU_GRAPH_NODE_TYPE_KERNEL, CU_GRAPH_NODE_TYPE_MEM_ALLOC, CU_GRAPH_NODE_TYPE_MEM_FREE,
+    CU_GRAPH_NODE_TYPE_MEMCPY, CU_GRAPH_NODE_TYPE_MEMSET, CU_GRAPH_NODE_TYPE_WAIT_EVENT,
+    CUgraphNodeType,
 };
 
+use super::batch::BatchNode;
+use super::conditional::ConditionalNode;
 use super::memory::Allocation;
 use super::store::GraphId;
 use crate::context::{Context, ContextCore};
 use crate::event::Event;
 use crate::handle::Id;
 use crate::module::Kernel;
-use crate::work::{CopyWork, FillWork, HostWork, KernelWork, MemOp};
+use crate::work::{CopyWork, FillWork, HostWork, KernelWork};
 
 /// Work that belongs to a context whatever stream the graph is launched on.
 #[derive(Clone, Debug)]
@@ -61,17 +64,19 @@ pub(crate) enum NodeParams {
     /// Calls a function of the program.
     Host(HostWork),
     /// Waits for and writes words of memory.
-    MemOps(Placed<Arc<[MemOp]>>),
+    MemOps(BatchNode),
     /// Runs the graph that the node embeds.
     Child(GraphId),
+    /// Runs one of the graphs that the node owns, or none.
+    Conditional(ConditionalNode),
     /// Records an event.
     Record(Id<Event>),
     /// Waits for the work that an event stands for at the launch.
     Wait(Id<Event>),
     /// Brings an allocation to life at its fixed address.
     Alloc(Arc<Allocation>),
-    /// Ends the life of the allocation at this address.
-    Free(u64),
+    /// Ends the life of an allocation.
+    Free(Arc<Allocation>),
 }
 
 impl NodeParams {
@@ -85,6 +90,7 @@ impl NodeParams {
             NodeParams::Host(_) => CU_GRAPH_NODE_TYPE_HOST,
             NodeParams::MemOps(_) => CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
             NodeParams::Child(_) => CU_GRAPH_NODE_TYPE_GRAPH,
+            NodeParams::Conditional(_) => CU_GRAPH_NODE_TYPE_CONDITIONAL,
             NodeParams::Record(_) => CU_GRAPH_NODE_TYPE_EVENT_RECORD,
             NodeParams::Wait(_) => CU_GRAPH_NODE_TYPE_WAIT_EVENT,
             NodeParams::Alloc(_) => CU_GRAPH_NODE_TYPE_MEM_ALLOC,
@@ -92,9 +98,37 @@ impl NodeParams {
         }
     }
 
+    /// Takes the parameters of a node of the same kind, but keeps the graphs that it owns.
+    pub(crate) fn take(&mut self, new: &NodeParams) {
+        match (self, new) {
+            (NodeParams::Child(_), _) => {}
+            (NodeParams::Conditional(old), NodeParams::Conditional(new)) => {
+                old.conditional = new.conditional.clone();
+            }
+            (old, new) => *old = new.clone(),
+        }
+    }
+
     /// Whether it launches a kernel, the one thing with ports.
     pub(crate) fn is_kernel(&self) -> bool {
         matches!(self, NodeParams::Kernel(_))
+    }
+
+    /// The graphs that the node owns.
+    pub(crate) fn embedded(&self) -> &[GraphId] {
+        match self {
+            NodeParams::Child(graph) => std::slice::from_ref(graph),
+            NodeParams::Conditional(node) => &node.bodies,
+            _ => &[],
+        }
+    }
+
+    /// What it frees.
+    pub(crate) fn freed(&self) -> Option<&Arc<Allocation>> {
+        match self {
+            NodeParams::Free(allocation) => Some(allocation),
+            _ => None,
+        }
     }
 
     /// Whether it allocates or frees.

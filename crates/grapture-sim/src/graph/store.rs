@@ -11,11 +11,14 @@ use grapture_sys::{
     CUgraphNode_st, CUresult,
 };
 
-use super::definition::{GraphDef, LocalId};
+use super::conditional::Conditional;
+use super::definition::{FullEdge, GraphDef, LocalId};
 use super::edge::{Edge, EdgeData};
 use super::exec::Exec;
+use super::layout::Layout;
 use super::memory::Allocation;
 use super::params::NodeParams;
+use super::pool::GraphPool;
 use super::user_object::{UserObject, UserRefs};
 use crate::handle::{Id, Kind, Object, Registry};
 use crate::live::LiveObjects;
@@ -34,19 +37,24 @@ pub(crate) struct Graph {
     pub(crate) def: GraphDef,
     /// The references to user objects that it holds.
     pub(crate) users: UserRefs,
+    /// Where its allocations lie.
+    pub(super) layout: Layout,
+    /// The conditional handles that were made for it.
+    pub(super) conditionals: Vec<Conditional>,
     /// Its number, as the DOT text shows it.
     pub(crate) number: u32,
-    /// The child graph node that owns it.
+    /// The node that owns it.
     pub(crate) embedded_in: Option<NodeId>,
-    /// How many captures fill it at present.
-    pub(crate) captures: u32,
+    /// Whether a capture fills it at present.
+    pub(crate) captured: bool,
     /// How many executables were made from it and are alive.
     pub(crate) execs: u32,
     /// Whether any executable was ever made from it.
     pub(crate) instantiated: bool,
-    handles: BTreeMap<LocalId, NodeId>,
+    /// The handles of its nodes.
+    pub(super) handles: BTreeMap<LocalId, NodeId>,
     /// The graph that it is a copy of, and the first number that was not copied.
-    copy_of: Option<(GraphId, LocalId)>,
+    pub(super) copy_of: Option<(GraphId, LocalId)>,
 }
 
 impl Object for Graph {
@@ -94,6 +102,8 @@ pub(crate) struct Graphs {
     pub(crate) objects: Registry<UserObject>,
     /// The allocations of allocation nodes, by their address.
     pub(super) allocations: HashMap<u64, Arc<Allocation>>,
+    /// The memory that graphs take, by device.
+    pub(super) pools: HashMap<usize, GraphPool>,
     numbers: u32,
 }
 
@@ -119,6 +129,7 @@ impl Graphs {
             execs: Registry::new(simulation),
             objects: Registry::new(simulation),
             allocations: HashMap::new(),
+            pools: HashMap::new(),
             numbers: 0,
         }
     }
@@ -156,9 +167,11 @@ impl Graphs {
         self.graphs.insert(Graph {
             def: GraphDef::default(),
             users: UserRefs::default(),
+            layout: Layout::default(),
+            conditionals: Vec::new(),
             number,
             embedded_in: None,
-            captures: 0,
+            captured: false,
             execs: 0,
             instantiated: false,
             handles: BTreeMap::new(),
@@ -197,6 +210,12 @@ impl Graphs {
         if node.graph == graph { Ok(node.local) } else { Err(CUDA_ERROR_INVALID_VALUE) }
     }
 
+    /// The node that owns a graph.
+    pub(super) fn owner(&self, graph: GraphId) -> Result<Option<NodeRef>, CUresult> {
+        let owner = self.graph(graph)?.embedded_in;
+        Ok(owner.and_then(|owner| self.nodes.get(owner)).copied())
+    }
+
     /// The parameters of a node.
     pub(crate) fn params(&self, node: NodeRef) -> Result<&NodeParams, CUresult> {
         Ok(&self.graph(node.graph)?.def.node(node.local)?.params)
@@ -209,30 +228,49 @@ impl Graphs {
         params: NodeParams,
         dependencies: &[Edge],
     ) -> Result<NodeRef, CUresult> {
+        let owned = params.embedded().to_vec();
         let local = self.graph_mut(graph)?.def.add_node(params, dependencies)?;
-        self.name_node(graph, local)?;
+        let owner = self.name_node(graph, local)?;
+        for part in owned {
+            self.graph_mut(part)?.embedded_in = Some(owner);
+        }
         Ok(NodeRef { graph, local })
     }
 
-    fn name_node(&mut self, graph: GraphId, local: LocalId) -> Result<NodeId, CUresult> {
+    pub(super) fn name_node(&mut self, graph: GraphId, local: LocalId) -> Result<NodeId, CUresult> {
         let id = self.nodes.insert(NodeRef { graph, local });
         self.graph_mut(graph)?.handles.insert(local, id);
         Ok(id)
     }
 
+    /// Takes edges out of a graph.
+    pub(crate) fn remove_edges(
+        &mut self,
+        graph: GraphId,
+        edges: &[FullEdge],
+    ) -> Result<(), CUresult> {
+        if !edges.is_empty() && self.has_memory(graph)? {
+            return Err(CUDA_ERROR_NOT_SUPPORTED);
+        }
+        self.graph_mut(graph)?.def.remove_edges(edges)
+    }
+
     /// Takes a node out, and the graph that it embeds.
     pub(crate) fn remove_node(&mut self, node: NodeRef) -> Result<Removed, CUresult> {
-        let graph = self.graph_mut(node.graph)?;
-        if graph.captures > 0 {
+        if self.graph(node.graph)?.captured {
             return Err(CUDA_ERROR_ILLEGAL_STATE);
         }
+        if self.has_memory(node.graph)? {
+            return Err(CUDA_ERROR_NOT_SUPPORTED);
+        }
+        let graph = self.graph_mut(node.graph)?;
         let params = graph.def.remove_node(node.local)?;
         if let Some(handle) = graph.handles.remove(&node.local) {
             self.nodes.remove(handle);
         }
         let mut removed = Removed::default();
-        if let NodeParams::Child(child) = params {
-            self.remove_graph(child, &mut removed);
+        for owned in params.embedded() {
+            self.remove_graph(*owned, &mut removed);
         }
         removed.params.push(params);
         Ok(removed)
@@ -244,7 +282,7 @@ impl Graphs {
         if graph.embedded_in.is_some() {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
-        if graph.captures > 0 {
+        if graph.captured {
             return Err(CUDA_ERROR_ILLEGAL_STATE);
         }
         let mut removed = Removed::default();
@@ -252,97 +290,15 @@ impl Graphs {
         Ok(removed)
     }
 
-    fn remove_graph(&mut self, id: GraphId, removed: &mut Removed) {
+    pub(super) fn remove_graph(&mut self, id: GraphId, removed: &mut Removed) {
         let Some(graph) = self.graphs.remove(id) else { return };
         for handle in graph.handles.values() {
             self.nodes.remove(*handle);
         }
-        for (_, node) in graph.def.nodes() {
-            if let NodeParams::Child(child) = node.params {
-                self.remove_graph(child, removed);
-            }
+        for owned in graph.def.nodes().flat_map(|(_, node)| node.params.embedded()) {
+            self.remove_graph(*owned, removed);
         }
         removed.graphs.push(graph);
-    }
-
-    /// A copy of a graph and of all that it embeds.
-    pub(crate) fn copy(&mut self, id: GraphId) -> Result<GraphId, CUresult> {
-        self.check_copyable(id)?;
-        self.copy_checked(id)
-    }
-
-    /// Refuses graphs whose nodes cannot be there twice.
-    fn check_copyable(&self, id: GraphId) -> Result<(), CUresult> {
-        let graph = self.graph(id)?;
-        if graph.def.has_memory_nodes() {
-            return Err(CUDA_ERROR_NOT_SUPPORTED);
-        }
-        for (_, node) in graph.def.nodes() {
-            if let NodeParams::Child(child) = node.params {
-                self.check_copyable(child)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn copy_checked(&mut self, id: GraphId) -> Result<GraphId, CUresult> {
-        let graph = self.graph(id)?;
-        let (mut def, users) = (graph.def.clone(), graph.users.clone());
-        let locals: Vec<LocalId> = def.nodes().map(|(local, _)| local).collect();
-        let mut embedded = Vec::new();
-        for local in &locals {
-            if let NodeParams::Child(child) = def.params_mut(*local)? {
-                *child = self.copy_checked(*child)?;
-                embedded.push((*local, *child));
-            }
-        }
-        let bound = def.next_id();
-        let copy = self.create();
-        let graph = self.graph_mut(copy)?;
-        graph.def = def;
-        graph.users = users;
-        graph.copy_of = Some((id, bound));
-        for local in locals {
-            self.name_node(copy, local)?;
-        }
-        for (local, child) in embedded {
-            let owner = self.graph(copy)?.handles.get(&local).copied();
-            self.graph_mut(child)?.embedded_in = owner;
-        }
-        Ok(copy)
-    }
-
-    /// Adds a node that embeds a copy of a graph.
-    pub(crate) fn add_child(
-        &mut self,
-        graph: GraphId,
-        child: GraphId,
-        dependencies: &[Edge],
-    ) -> Result<NodeRef, CUresult> {
-        self.graph(graph)?.def.check_dependencies(dependencies, false)?;
-        let copy = self.copy(child)?;
-        let node = self.add_node(graph, NodeParams::Child(copy), dependencies)?;
-        let owner = self.graph(graph)?.handles.get(&node.local).copied();
-        self.graph_mut(copy)?.embedded_in = owner;
-        Ok(node)
-    }
-
-    /// The node of a copy that stands for a node of the graph that it was copied from.
-    pub(crate) fn find_in_copy(&self, node: NodeRef, copy: GraphId) -> Result<NodeRef, CUresult> {
-        let (original, bound) = self.graph(copy)?.copy_of.ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        if original != node.graph || node.local >= bound {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        self.graph(copy)?.def.node(node.local)?;
-        Ok(NodeRef { graph: copy, local: node.local })
-    }
-
-    /// Whether a node came into its graph as a part of a clone of the program's. The driver does not
-    /// tell what such a node embeds.
-    pub(crate) fn is_cloned(&self, node: NodeRef) -> Result<bool, CUresult> {
-        let graph = self.graph(node.graph)?;
-        let copied = graph.copy_of.is_some_and(|(_, bound)| node.local < bound);
-        Ok(copied && graph.embedded_in.is_none())
     }
 
     /// The handle of a node.

@@ -1,13 +1,14 @@
 //! The update of an executable from a graph of the same shape.
 //!
-//! Nodes are paired from the ends backwards: the nodes that nothing depends on in the order of
-//! making, then the dependencies of each pair in the order they were given.
+//! Nodes are paired from the ends backwards: the nodes that nothing depends on, the last made first,
+//! then the dependencies of each pair in the order they were given, pair after pair.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use grapture_sys::{
-    CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED,
-    CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED,
+    CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED, CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED,
+    CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED, CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED,
+    CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED,
     CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE, CUgraphExecUpdateResult,
 };
 
@@ -15,7 +16,7 @@ use super::definition::{GraphDef, LocalId, Node};
 use super::executable::ExecGraph;
 use super::params::NodeParams;
 use super::store::{GraphId, Graphs};
-use crate::work::{CopyWork, FillWork};
+use crate::work::{CopyWork, FillWork, LaunchAttributes, MemOp};
 
 /// Why an update was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,24 +30,34 @@ pub(crate) struct UpdateError {
 }
 
 /// The executable with the parameters of a graph; the executable itself is untouched.
+/// `by_priority` says that it was made to run kernels by their priorities, which then stay.
 pub(crate) fn updated(
     exec: &ExecGraph,
     graphs: &Graphs,
     graph: GraphId,
+    by_priority: bool,
 ) -> Result<ExecGraph, UpdateError> {
+    let gone = |_| Mismatch::default().located(graph);
+    let new = &graphs.graph(graph).map_err(gone)?.def;
+    pair(&exec.def, new).map_err(|mismatch| mismatch.located(graph))?;
     let fresh = ExecGraph::new(graphs, graph).map_err(|error| UpdateError {
         result: CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED,
         node: error.node,
         from: None,
     })?;
-    merge(exec, &fresh)
+    merge(exec, &fresh, by_priority)
 }
 
 /// `old` with the parameters of `new`.
-pub(crate) fn merge(old: &ExecGraph, new: &ExecGraph) -> Result<ExecGraph, UpdateError> {
+pub(crate) fn merge(
+    old: &ExecGraph,
+    new: &ExecGraph,
+    by_priority: bool,
+) -> Result<ExecGraph, UpdateError> {
     let pairs = pair(&old.def, &new.def).map_err(|mismatch| mismatch.located(new.source))?;
     let mut result = old.clone();
     result.users = new.users.clone();
+    result.handles = result.handles.max(new.handles);
     for (new_id, old_id) in pairs {
         let refuse =
             |reason| UpdateError { result: reason, node: Some((new.source, new_id)), from: None };
@@ -54,13 +65,31 @@ pub(crate) fn merge(old: &ExecGraph, new: &ExecGraph) -> Result<ExecGraph, Updat
         let new_node = new.def.node(new_id).map_err(|_| refuse(missing))?;
         let params = result.def.params_mut(old_id).map_err(|_| refuse(missing))?;
         check_change(params, &new_node.params).map_err(refuse)?;
-        if let (Some(child), Some(with)) = (old.children.get(&old_id), new.children.get(&new_id)) {
-            result.children.insert(old_id, merge(child, with)?);
-        } else {
-            *params = new_node.params.clone();
+        check_attributes(params, &new_node.params, by_priority).map_err(refuse)?;
+        params.take(&new_node.params);
+        let parts = old.parts(old_id).iter().zip(new.parts(new_id));
+        let merged = parts
+            .map(|(part, with)| merge(part, with, by_priority))
+            .collect::<Result<Vec<_>, _>>()?;
+        for (part, merged) in result.parts_mut(old_id).iter_mut().zip(merged) {
+            *part = merged;
         }
     }
     Ok(result)
+}
+
+/// Refuses attributes of kernels that an update cannot change.
+fn check_attributes(
+    old: &NodeParams,
+    new: &NodeParams,
+    by_priority: bool,
+) -> Result<(), CUgraphExecUpdateResult> {
+    let (NodeParams::Kernel(old), NodeParams::Kernel(new)) = (old, new) else { return Ok(()) };
+    let (old, new) = (old.launch.work.attributes, new.launch.work.attributes);
+    let priority = |attributes: LaunchAttributes| attributes.priority.unwrap_or(0);
+    let same =
+        old.cooperative == new.cooperative && (!by_priority || priority(old) == priority(new));
+    if same { Ok(()) } else { Err(CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED) }
 }
 
 /// Refuses the parameters that an executable node cannot take.
@@ -87,23 +116,30 @@ pub(crate) fn check_change(
             let same_extent = (a.width, a.height, a.depth) == (b.width, b.height, b.depth);
             let same = same_extent && (a.source, a.target) == (b.source, b.target);
             let takes = same || (same_kinds && linear(a) && linear(b));
-            fits(takes && old.context.key == new.context.key)
+            fits(takes)
         }
         (NodeParams::Fill(old), NodeParams::Fill(new)) => {
             let (a, b) = (&old.work, &new.work);
             let shape = |fill: &FillWork| (fill.width, fill.height, fill.element, fill.pitch);
-            let takes = shape(a) == shape(b) || (a.height <= 1 && b.height <= 1);
-            fits(takes && old.context.key == new.context.key)
+            fits(shape(a) == shape(b) || (a.height <= 1 && b.height <= 1))
         }
         (NodeParams::MemOps(old), NodeParams::MemOps(new)) => {
-            fits(old.work.len() == new.work.len() && old.context.key == new.context.key)
+            let (a, b) = (&old.batch, &new.batch);
+            let kinds = a.work.iter().map(MemOp::kind).eq(b.work.iter().map(MemOp::kind));
+            fits(kinds && a.context.key == b.context.key)
         }
-        (NodeParams::Alloc(old), NodeParams::Alloc(new)) => fits(old.address == new.address),
-        (NodeParams::Free(old), NodeParams::Free(new)) => fits(old == new),
+        (NodeParams::Conditional(old), NodeParams::Conditional(new)) => {
+            let same = old.branch == new.branch
+                && old.bodies.len() == new.bodies.len()
+                && old.conditional.handle == new.conditional.handle;
+            if same { Ok(()) } else { Err(CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED) }
+        }
         (old, new) if old.kind() != new.kind() => Err(CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED),
         (NodeParams::Empty, _)
         | (NodeParams::Host(_), _)
         | (NodeParams::Child(_), _)
+        | (NodeParams::Alloc(_), _)
+        | (NodeParams::Free(_), _)
         | (NodeParams::Record(_), _)
         | (NodeParams::Wait(_), _) => Ok(()),
         _ => Err(CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED),
@@ -134,14 +170,14 @@ fn pair(old: &GraphDef, new: &GraphDef) -> Result<Vec<(LocalId, LocalId)>, Misma
     }
     let (old_ends, new_ends) = (ends(old), ends(new));
     if old_ends.len() != new_ends.len() {
-        return Err(Mismatch { node: new_ends.first().copied(), from: None });
+        let more = new_ends.len() > old_ends.len();
+        return Err(Mismatch { node: new_ends.first().copied().filter(|_| more), from: None });
     }
-    let mut open: Vec<(LocalId, LocalId)> = new_ends.into_iter().zip(old_ends).collect();
-    open.reverse();
+    let mut open: VecDeque<(LocalId, LocalId)> = new_ends.into_iter().zip(old_ends).rev().collect();
     let mut paired: HashMap<LocalId, LocalId> = open.iter().copied().collect();
     let mut taken: HashMap<LocalId, LocalId> = open.iter().map(|(new, old)| (*old, *new)).collect();
     let mut pairs = Vec::new();
-    while let Some((new_id, old_id)) = open.pop() {
+    while let Some((new_id, old_id)) = open.pop_front() {
         pairs.push((new_id, old_id));
         let edges =
             |def: &GraphDef, id| def.node(id).map(Node::dependencies).unwrap_or_default().to_vec();
@@ -154,7 +190,7 @@ fn pair(old: &GraphDef, new: &GraphDef) -> Result<Vec<(LocalId, LocalId)>, Misma
             if fresh {
                 paired.insert(new_edge.node, old_edge.node);
                 taken.insert(old_edge.node, new_edge.node);
-                open.push((new_edge.node, old_edge.node));
+                open.push_back((new_edge.node, old_edge.node));
             }
             let same = paired.get(&new_edge.node) == Some(&old_edge.node);
             if !same || new_edge.data != old_edge.data {
@@ -205,5 +241,7 @@ mod tests {
         let crossed = graph(&[&[], &[], &[0, 1], &[2, 0]]);
         let other = pair(&crossed, &graph(&[&[], &[], &[0, 1], &[2, 1]]));
         assert_eq!(other, Err(Mismatch { node: Some(LocalId(2)), from: Some(LocalId(0)) }));
+        let fewer = pair(&graph(&[&[], &[]]), &graph(&[&[], &[0]]));
+        assert_eq!(fewer, Err(Mismatch::default()));
     }
 }

@@ -174,6 +174,11 @@ impl Memory {
         self.space.read().unwrap_or_else(PoisonError::into_inner).find(address).cloned()
     }
 
+    /// Whether an address is that of memory of the program that no device reaches.
+    pub(crate) fn is_pageable(&self, address: u64) -> bool {
+        matches!(self.snapshot().place(address, 0), Ok(Place::Host))
+    }
+
     /// Whether all of a range lies in one allocation.
     pub(crate) fn covers(&self, address: u64, len: usize) -> bool {
         self.find(address).is_some_and(|found| found.covers(address, len))

@@ -14,6 +14,9 @@ use super::types::Space;
 pub const NO_REG: Reg = Reg(u32::MAX);
 /// Function number `n` has the address `FUNCTION_BASE + 16 * n`; no memory lies there.
 pub const FUNCTION_BASE: u64 = 0xffff_f000_0000_0000;
+/// The value of the conditional handle `n` of a launch has the address `CONDITIONAL_BASE + 4 * n`;
+/// no memory lies there.
+pub const CONDITIONAL_BASE: u64 = 0xffff_e000_0000_0000;
 
 /// The predicate that an instruction runs under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

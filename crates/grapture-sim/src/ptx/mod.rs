@@ -24,5 +24,6 @@ pub use error::{CompileError, CompileErrorKind};
 pub use exec::memory::{GlobalMemory, LOCAL_WINDOW, PARAM_WINDOW, Region, SHARED_WINDOW};
 pub use exec::{Launch, Options, RunStats};
 pub use fault::{Fault, FaultKind};
+pub use ir::CONDITIONAL_BASE;
 pub use module::{Global, Kernel, Module, Param, Relocation};
 pub use types::Space;

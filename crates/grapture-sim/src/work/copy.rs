@@ -35,13 +35,6 @@ impl Place {
     pub(crate) fn linear(kind: CUmemorytype, address: u64) -> Place {
         Place { kind, address, x: 0, y: 0, z: 0, pitch: 0, rows: 0 }
     }
-
-    /// The address of the first byte of a row; nothing on overflow.
-    pub(crate) fn row(&self, y: usize, z: usize) -> Option<u64> {
-        let rows = (self.z + z).checked_mul(self.rows)?.checked_add(self.y + y)?;
-        let offset = rows.checked_mul(self.pitch)?.checked_add(self.x)?;
-        self.address.checked_add(offset as u64)
-    }
 }
 
 /// A copy of `depth` slices of `height` rows of `width` bytes.
@@ -67,15 +60,33 @@ impl CopyWork {
         CopyWork { source, target, width: bytes, height: 1, depth: 1, staged: None }
     }
 
+    /// Whether an end of it is memory of the program that no device reaches.
+    pub(crate) fn is_pageable(&self, sim: &Sim) -> bool {
+        [&self.source, &self.target].iter().any(|place| sim.memory.is_pageable(place.address))
+    }
+
     /// How many bytes are copied.
     pub(crate) fn bytes(&self) -> usize {
         self.width.saturating_mul(self.height).saturating_mul(self.depth)
     }
 
+    /// The address of the first byte of a row of an end; nothing on overflow. Without a pitch, rows
+    /// follow each other, and without a height, slices do.
+    pub(crate) fn row(&self, place: &Place, y: usize, z: usize) -> Option<u64> {
+        let or = |given: usize, other: usize| if given == 0 { other } else { given };
+        let pitch = or(place.pitch, place.x.checked_add(self.width)?);
+        let height = or(place.rows, place.y.checked_add(self.height)?);
+        let rows = place.z.checked_add(z)?.checked_mul(height)?;
+        let rows = rows.checked_add(place.y.checked_add(y)?)?;
+        let offset = rows.checked_mul(pitch)?.checked_add(place.x)?;
+        place.address.checked_add(offset as u64)
+    }
+
     /// The rows, as pairs of addresses.
     fn rows(&self) -> impl Iterator<Item = Option<(u64, u64)>> + '_ {
         (0..self.depth).flat_map(move |z| {
-            (0..self.height).map(move |y| Some((self.source.row(y, z)?, self.target.row(y, z)?)))
+            (0..self.height)
+                .map(move |y| Some((self.row(&self.source, y, z)?, self.row(&self.target, y, z)?)))
         })
     }
 

@@ -16,6 +16,7 @@ use crate::memory::accesses::Accesses;
 use crate::module::{Function, KernelCode};
 use crate::ptx::{self, FaultKind, GlobalMemory, Region};
 use crate::sim::{Sim, lock};
+use crate::work::ConditionalWords;
 
 /// A launch of fewer threads than this runs on the worker alone.
 const SMALL: u64 = 4096;
@@ -31,6 +32,30 @@ pub(crate) struct LaunchAttributes {
     pub(crate) priority: Option<i32>,
     /// Programmatic stream serialization: may start before the work before it is done.
     pub(crate) programmatic: bool,
+    /// What only tunes where and how fast it runs.
+    pub(crate) tuning: Tuning,
+}
+
+/// Attributes that are told back, and change nothing here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tuning {
+    /// The words of the access policy window.
+    pub(crate) window: [u32; 8],
+    /// The preference for the placing of clusters.
+    pub(crate) cluster_policy: u32,
+    /// The synchronization domains that the default and the remote one stand for.
+    pub(crate) domains: [u8; 2],
+    /// The synchronization domain.
+    pub(crate) domain: u32,
+    /// The share of shared memory.
+    pub(crate) carveout: u32,
+}
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        let (window, domains) = ([0; 8], [0, 1]);
+        Tuning { window, cluster_policy: 0, domains, domain: 0, carveout: 0 }
+    }
 }
 
 /// A kernel with everything that its launch needs.
@@ -52,14 +77,21 @@ pub(crate) struct KernelWork {
     pub(crate) params: Arc<[u8]>,
     /// The attributes.
     pub(crate) attributes: LaunchAttributes,
+    /// The conditional handles that it can set, in a launch of a graph that has some.
+    pub(crate) conditionals: Option<ConditionalWords>,
 }
 
 /// All that has an address, as a kernel sees it.
-struct Reach<'a>(&'a Memory);
+struct Reach<'a> {
+    memory: &'a Memory,
+    conditionals: Option<&'a ConditionalWords>,
+}
 
 impl GlobalMemory for Reach<'_> {
     fn find(&self, address: u64) -> Option<Region> {
-        let found = self.0.find(address)?;
+        let Some(found) = self.memory.find(address) else {
+            return self.conditionals?.region(address);
+        };
         Some(Region::whole(found.start, found.bytes.clone()))
     }
 }
@@ -91,7 +123,8 @@ impl KernelWork {
         };
         let threads = self.grid.iter().chain(&self.block).map(|n| u64::from(*n)).product::<u64>();
         let workers = if threads < SMALL { 1 } else { sim.config.worker_count() };
-        let outcome = launch.run(&Reach(&sim.memory), workers);
+        let reach = Reach { memory: &sim.memory, conditionals: self.conditionals.as_ref() };
+        let outcome = launch.run(&reach, workers);
         if let Some(accesses) = accesses {
             accesses.merge(std::mem::take(&mut *lock(&noted)));
         }

@@ -1,5 +1,6 @@
 //! Waits for and writes of words of memory.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,7 +46,33 @@ pub(crate) enum MemOp {
     },
 }
 
+impl fmt::Display for MemOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            MemOp::Wait { address, value, bytes, flags } => {
+                let compare = ["at least", "equal to", "and", "nor"];
+                // INVARIANT: two bits choose one of four.
+                let compare = compare[(flags & 3) as usize];
+                write!(f, "wait {bytes} bytes at {address:#x} {compare} {value:#x}")
+            }
+            MemOp::Write { address, value, bytes, .. } => {
+                write!(f, "write {bytes} bytes at {address:#x}: {value:#x}")
+            }
+            MemOp::Barrier { .. } => f.write_str("barrier"),
+        }
+    }
+}
+
 impl MemOp {
+    /// What tells one kind of operation from another: an executable node keeps it.
+    pub(crate) fn kind(&self) -> (u8, usize) {
+        match *self {
+            MemOp::Wait { bytes, .. } => (0, bytes),
+            MemOp::Write { bytes, .. } => (1, bytes),
+            MemOp::Barrier { .. } => (2, 0),
+        }
+    }
+
     /// The word that it is about.
     pub(crate) fn word(&self) -> Option<(u64, usize)> {
         match *self {

@@ -31,11 +31,9 @@ fn every_kind_is_added_and_runs(rig: &Rig) {
     let graph = rig.new_graph();
     let counter = Counter::default();
     let mut host = params(CU_GRAPH_NODE_TYPE_HOST);
-    host.__bindgen_anon_1.host = CUDA_HOST_NODE_PARAMS_v2 {
-        fn_: Some(Counter::count),
-        userData: counter.argument(),
-        ..Default::default()
-    };
+    // Field by field: what is unused must be zero, padding too.
+    host.__bindgen_anon_1.host.fn_ = Some(Counter::count);
+    host.__bindgen_anon_1.host.userData = counter.argument();
     let mut fill = params(CU_GRAPH_NODE_TYPE_MEMSET);
     fill.__bindgen_anon_1.memset = CUDA_MEMSET_NODE_PARAMS_v2 {
         dst: rig.buffer,
@@ -100,13 +98,18 @@ fn what_is_reserved_must_be_zero(rig: &Rig) {
     empty.reserved0[1] = 0;
     empty.reserved2 = 1;
     assert_eq!(add(rig, graph, &mut empty).0, 1);
+    empty.reserved2 = 0;
+    let mut unused = [0; 29];
+    unused[28] = 1;
+    empty.__bindgen_anon_1.reserved1 = unused;
+    assert_eq!(add(rig, graph, &mut empty).0, 1);
     assert_eq!(rig.nodes(graph).len(), 0);
     ok!(rig, cuGraphDestroy(graph));
 }
 
 fn what_is_not_modelled_says_so(rig: &Rig) {
     let graph = rig.new_graph();
-    for kind in [CU_GRAPH_NODE_TYPE_CONDITIONAL, CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT] {
+    for kind in [CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL, CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT] {
         assert_eq!(add(rig, graph, &mut params(kind)).0, 801);
     }
     assert_eq!(rig.nodes(graph).len(), 0);

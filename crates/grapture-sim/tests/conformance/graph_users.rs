@@ -1,6 +1,8 @@
 //! User objects: what graphs, executables and launches keep alive.
 
 use std::ptr::{null, null_mut};
+use std::sync::OnceLock;
+use std::thread::ThreadId;
 
 use grapture_sys::*;
 
@@ -15,6 +17,7 @@ tiers! {
         a_graph_may_be_asked_for_more_references_than_it_holds,
         an_update_replaces_user_objects_once_launches_are_over,
         a_broken_capture_ends_the_user_objects_of_its_graph,
+        what_was_launched_ends_on_another_thread,
     }
     alone {
         destructors_run_without_a_lock_and_may_not_call_the_driver,
@@ -48,6 +51,38 @@ fn user_objects_end_after_the_last_launch_that_needs_them(rig: &Rig) {
     gate.open();
     rig.sync(rig.stream);
     assert!(wait_for(|| counter.get() == 1));
+}
+
+/// Notes the thread that destroys.
+unsafe extern "C" fn note_thread(place: *mut std::ffi::c_void) {
+    // SAFETY: the case below gives the address of such a place, which lives until it is filled.
+    let place = unsafe { &*place.cast::<OnceLock<ThreadId>>() };
+    place.set(std::thread::current().id()).expect("the object is destroyed once");
+}
+
+fn what_was_launched_ends_on_another_thread(rig: &Rig) {
+    let here = |launch: bool| {
+        let place = OnceLock::new();
+        let graph = rig.new_graph_of_one_fill();
+        let argument = std::ptr::from_ref(&place).cast_mut().cast();
+        let object: CUuserObject =
+            make!(rig, cuUserObjectCreate(argument, Some(note_thread), 1, 1));
+        ok!(rig, cuGraphRetainUserObject(graph, object, 1, 1));
+        let exec = rig.instantiate(graph);
+        ok!(rig, cuGraphDestroy(graph));
+        if launch {
+            ok!(rig, cuGraphLaunch(exec, rig.stream));
+            rig.sync(rig.stream);
+        }
+        assert!(place.get().is_none(), "the executable holds it");
+        ok!(rig, cuGraphExecDestroy(exec));
+        if !launch {
+            assert!(place.get().is_some(), "at once");
+        }
+        assert!(wait_for(|| place.get().is_some()));
+        place.get() == Some(&std::thread::current().id())
+    };
+    assert_eq!([here(false), here(true)], [true, false]);
 }
 
 fn user_objects_are_counted(rig: &Rig) {

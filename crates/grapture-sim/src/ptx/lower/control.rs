@@ -1,5 +1,6 @@
 //! Branches, calls, ends and barriers.
 
+use super::conditional::SET_CONDITIONAL;
 use super::function::{FunctionLowering, Symbol};
 use crate::ptx::alu::Modifiers;
 use crate::ptx::ast::{Constant, Operand};
@@ -159,6 +160,9 @@ impl<'a> FunctionLowering<'_, 'a> {
             if name == "__assertfail" {
                 self.emit(Op::AssertFail);
                 return Ok(());
+            }
+            if name == SET_CONDITIONAL {
+                return self.set_conditional(&arguments);
             }
             return Err(match name.as_str() {
                 "vprintf" | "malloc" | "free" => {

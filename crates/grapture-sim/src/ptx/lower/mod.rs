@@ -1,5 +1,6 @@
 //! From the tree to the compact form.
 
+mod conditional;
 mod control;
 mod data;
 mod function;
