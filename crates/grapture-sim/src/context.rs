@@ -1,12 +1,13 @@
 //! Contexts, and what the driver knows of a thread.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 use std::thread::ThreadId;
 
 use grapture_sys::{
-    CU_CTX_LMEM_RESIZE_TO_MAX, CU_CTX_MAP_HOST, CU_CTX_SCHED_MASK, CU_STREAM_CAPTURE_MODE_GLOBAL,
-    CUDA_ERROR_INVALID_VALUE, CUctx_st, CUresult, CUstreamCaptureMode,
+    CU_CTX_FLAGS_MASK, CU_CTX_MAP_HOST, CU_CTX_SCHED_MASK, CU_FUNC_CACHE_PREFER_NONE,
+    CU_STREAM_CAPTURE_MODE_GLOBAL, CUDA_ERROR_INVALID_VALUE, CUctx_st, CUfunc_cache, CUresult,
+    CUstreamCaptureMode,
 };
 
 use crate::capture;
@@ -59,6 +60,12 @@ pub(crate) struct Context {
     pub(crate) primary: bool,
     /// The scheduling and mapping flags.
     pub(crate) flags: u32,
+    /// What was asked for the first cache.
+    pub(crate) cache: CUfunc_cache,
+    /// How often it was attached to beyond its making.
+    pub(crate) attached: usize,
+    /// The contexts whose memory it may reach.
+    pub(crate) peers: HashSet<Id<Context>>,
     /// The limits that were set, by their number.
     pub(crate) limits: HashMap<u32, usize>,
     /// The legacy default stream.
@@ -91,15 +98,26 @@ impl Default for ThreadState {
 
 /// The flags that a context may be made with.
 pub(crate) fn check_flags(flags: u32) -> Result<(), CUresult> {
-    let known = CU_CTX_SCHED_MASK.0 | CU_CTX_MAP_HOST.0 | CU_CTX_LMEM_RESIZE_TO_MAX.0;
     let policy = flags & CU_CTX_SCHED_MASK.0;
     let one_policy = policy == 0 || policy.is_power_of_two();
-    if flags & !known == 0 && one_policy { Ok(()) } else { Err(CUDA_ERROR_INVALID_VALUE) }
+    if flags & !CU_CTX_FLAGS_MASK.0 == 0 && one_policy {
+        Ok(())
+    } else {
+        Err(CUDA_ERROR_INVALID_VALUE)
+    }
 }
 
-/// The flags that a context has, of those that it was asked to have.
-pub(crate) fn effective_flags(flags: u32) -> u32 {
-    flags | CU_CTX_MAP_HOST.0 | CU_CTX_LMEM_RESIZE_TO_MAX.0
+/// The flags that a primary context may be given: that it maps host memory goes without saying.
+pub(crate) fn check_primary_flags(flags: u32) -> Result<(), CUresult> {
+    if flags & CU_CTX_MAP_HOST.0 != 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    check_flags(flags)
+}
+
+/// The flags of a primary context that was given these.
+pub(crate) fn primary_flags(flags: u32) -> u32 {
+    flags | CU_CTX_MAP_HOST.0
 }
 
 impl State {
@@ -114,7 +132,10 @@ impl State {
         let context = Context {
             core: ContextCore::new(key, device),
             primary,
-            flags: effective_flags(flags),
+            flags: if primary { primary_flags(flags) } else { flags },
+            cache: CU_FUNC_CACHE_PREFER_NONE,
+            attached: 0,
+            peers: HashSet::new(),
             limits: HashMap::new(),
             legacy: None,
             per_thread: HashMap::new(),

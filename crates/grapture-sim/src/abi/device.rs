@@ -6,8 +6,8 @@ use grapture_sys::*;
 
 use super::Ptr;
 use crate::context::{self, Context};
-use crate::device;
 use crate::handle::Id;
+use crate::origin::Origin;
 use crate::sim::{Answer, Sim};
 
 pub(crate) fn cuDeviceGetCount(sim: &Sim, count: Ptr<i32>) -> Answer {
@@ -21,12 +21,16 @@ pub(crate) fn cuDeviceGet(sim: &Sim, out: Ptr<CUdevice>, ordinal: i32) -> Answer
 }
 
 pub(crate) fn cuDeviceGetName(sim: &Sim, name: Ptr<c_char>, len: i32, dev: CUdevice) -> Answer {
-    sim.lock().device(dev)?;
-    write_text(name, len, device::NAME)
+    let text = sim.lock().device(dev)?.config.its_name().to_owned();
+    write_text(name, len, &text)
 }
 
+/// A part of it would name no device.
 pub(crate) fn cuDeviceGetPCIBusId(sim: &Sim, id: Ptr<c_char>, len: i32, dev: CUdevice) -> Answer {
     let text = sim.lock().device(dev)?.pci_bus_id();
+    if usize::try_from(len).is_ok_and(|len| len <= text.len()) {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
     write_text(id, len, &text)
 }
 
@@ -48,7 +52,7 @@ pub(crate) fn cuDeviceGetUuid_v2(sim: &Sim, uuid: Ptr<CUuuid>, dev: CUdevice) ->
 }
 
 pub(crate) fn cuDeviceTotalMem_v2(sim: &Sim, bytes: Ptr<usize>, dev: CUdevice) -> Answer {
-    let total = sim.lock().device(dev)?.memory_bytes;
+    let total = sim.lock().device(dev)?.config.memory();
     bytes.write(total)
 }
 
@@ -86,7 +90,7 @@ pub(crate) fn cuDevicePrimaryCtxRetain(sim: &Sim, out: Ptr<CUcontext>, dev: CUde
     };
     let device = state.device(dev)?;
     device.primary = Some(context);
-    device.retains += 1;
+    device.retained_by.push(Origin::current());
     out.write(context.raw())
 }
 
@@ -97,11 +101,8 @@ pub(crate) fn cuDevicePrimaryCtxRelease(sim: &Sim, dev: CUdevice) -> Answer {
 pub(crate) fn cuDevicePrimaryCtxRelease_v2(sim: &Sim, dev: CUdevice) -> Answer {
     let mut state = sim.lock();
     let device = state.device(dev)?;
-    if device.retains == 0 {
-        return Err(CUDA_ERROR_INVALID_CONTEXT);
-    }
-    device.retains -= 1;
-    let ended = if device.retains == 0 { device.end_primary() } else { None };
+    device.retained_by.pop().ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
+    let ended = if device.retained_by.is_empty() { device.end_primary() } else { None };
     drop(state);
     ended.map_or(Ok(()), |context| end(sim, context))
 }
@@ -113,7 +114,7 @@ pub(crate) fn cuDevicePrimaryCtxReset(sim: &Sim, dev: CUdevice) -> Answer {
 pub(crate) fn cuDevicePrimaryCtxReset_v2(sim: &Sim, dev: CUdevice) -> Answer {
     let mut state = sim.lock();
     let device = state.device(dev)?;
-    device.retains = 0;
+    device.retained_by.clear();
     let ended = device.end_primary();
     drop(state);
     ended.map_or(Ok(()), |context| end(sim, context))
@@ -141,12 +142,12 @@ pub(crate) fn cuDevicePrimaryCtxSetFlags(sim: &Sim, dev: CUdevice, flags: u32) -
 pub(crate) fn cuDevicePrimaryCtxSetFlags_v2(sim: &Sim, dev: CUdevice, flags: u32) -> Answer {
     let mut state = sim.lock();
     state.device(dev)?;
-    context::check_flags(flags)?;
+    context::check_primary_flags(flags)?;
     let device = state.device(dev)?;
     device.primary_flags = flags;
     let active = device.primary;
     if let Some(context) = active.and_then(|id| state.contexts.get_mut(id)) {
-        context.flags = context::effective_flags(flags);
+        context.flags = context::primary_flags(flags);
     }
     Ok(())
 }

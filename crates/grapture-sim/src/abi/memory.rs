@@ -3,7 +3,6 @@
 use core::ffi::c_void;
 
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 use grapture_sys::*;
 
@@ -11,7 +10,7 @@ use super::Ptr;
 use crate::capture;
 use crate::context::Context;
 use crate::handle::Id;
-use crate::memory::{ALIGNMENT, Allocation, AllocationKind, SharedBytes};
+use crate::memory::{ALIGNMENT, AllocationKind, SharedBytes};
 use crate::sim::{Answer, Sim, State};
 
 /// The flags of `cuMemHostAlloc`.
@@ -20,6 +19,9 @@ const HOST_ALLOC_FLAGS: u32 =
 /// The flags of `cuMemHostRegister` that are modelled.
 const REGISTER_FLAGS: u32 =
     CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY;
+
+/// What `cuMemHostGetFlags` tells of managed memory.
+const MANAGED_FLAGS: u32 = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
 
 /// The current context and its device, for a call that is unsafe during captures.
 fn unsafe_call(state: &mut State) -> Result<(Id<Context>, usize), CUresult> {
@@ -33,7 +35,7 @@ pub(crate) fn cuMemGetInfo_v2(sim: &Sim, free: Ptr<usize>, total: Ptr<usize>) ->
     let context = state.current()?;
     let device = state.context(context)?.core.device;
     free.offer(sim.memory.free_bytes(device));
-    total.offer(sim.config.memory());
+    total.offer(sim.memory.total_bytes(device));
     Ok(())
 }
 
@@ -113,7 +115,11 @@ pub(crate) fn cuMemHostAlloc(sim: &Sim, out: Ptr<*mut c_void>, bytes: usize, fla
         return out.write(std::ptr::null_mut());
     }
     let kind = AllocationKind::Pinned;
-    let address = sim.memory.allocate_host(kind, device, Some(context), bytes)?;
+    // Memory is mapped always, and portable unless its writes are combined.
+    let combined = flags & CU_MEMHOSTALLOC_WRITECOMBINED;
+    let portable = if combined == 0 { CU_MEMHOSTALLOC_PORTABLE } else { 0 };
+    let told = combined | portable | CU_MEMHOSTALLOC_DEVICEMAP;
+    let address = sim.memory.allocate_host(kind, device, Some(context), bytes, told)?;
     out.write(std::ptr::with_exposed_provenance_mut(address as usize))
 }
 
@@ -122,6 +128,13 @@ pub(crate) fn cuMemFreeHost(sim: &Sim, address: Ptr<c_void>) -> Answer {
         return Ok(());
     }
     free(sim, address.address() as u64, |kind| kind == AllocationKind::Pinned)
+}
+
+pub(crate) fn cuMemHostGetFlags(sim: &Sim, out: Ptr<u32>, host: Ptr<c_void>) -> Answer {
+    out.required()?;
+    sim.lock().current()?;
+    let found = sim.memory.find(host.address() as u64).filter(|found| found.kind.is_host());
+    out.write(found.ok_or(CUDA_ERROR_INVALID_VALUE)?.flags)
 }
 
 pub(crate) fn cuMemHostGetDevicePointer_v2(
@@ -155,7 +168,8 @@ pub(crate) fn cuMemHostRegister_v2(
     // `cuMemHostUnregister`, which waits for the work that uses them, and orders its own accesses
     // with those of the device, as the driver demands.
     let region = unsafe { SharedBytes::from_raw(start, bytes) };
-    sim.memory.register(region, device, Some(context))
+    let told = flags & CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+    sim.memory.register(region, device, Some(context), told)
 }
 
 pub(crate) fn cuMemHostUnregister(sim: &Sim, host: Ptr<c_void>) -> Answer {
@@ -178,7 +192,8 @@ pub(crate) fn cuMemAllocManaged(
     if bytes == 0 || !matches!(flags, 1 | 2) {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    out.write(sim.memory.allocate_host(AllocationKind::Managed, device, Some(context), bytes)?)
+    let kind = AllocationKind::Managed;
+    out.write(sim.memory.allocate_host(kind, device, Some(context), bytes, MANAGED_FLAGS)?)
 }
 
 pub(crate) fn cuMemGetAddressRange_v2(
@@ -192,48 +207,4 @@ pub(crate) fn cuMemGetAddressRange_v2(
     base.offer(found.start);
     size.offer(found.len());
     Ok(())
-}
-
-pub(crate) fn cuPointerGetAttribute(
-    sim: &Sim,
-    data: Ptr<c_void>,
-    attribute: CUpointer_attribute,
-    address: CUdeviceptr,
-) -> Answer {
-    data.required()?;
-    let found = sim.memory.find(address).ok_or(CUDA_ERROR_INVALID_VALUE)?;
-    tell(sim, data, attribute, address, &found)
-}
-
-fn tell(
-    sim: &Sim,
-    data: Ptr<c_void>,
-    attribute: CUpointer_attribute,
-    address: u64,
-    found: &Arc<Allocation>,
-) -> Answer {
-    let managed = found.kind == AllocationKind::Managed;
-    let on_host = found.kind.is_host() && !managed;
-    match attribute {
-        CU_POINTER_ATTRIBUTE_CONTEXT => {
-            data.cast().write(found.context.map_or(std::ptr::null_mut(), Id::raw))
-        }
-        CU_POINTER_ATTRIBUTE_MEMORY_TYPE => {
-            let kind = if on_host { CU_MEMORYTYPE_HOST } else { CU_MEMORYTYPE_DEVICE };
-            data.cast().write(kind.0)
-        }
-        CU_POINTER_ATTRIBUTE_DEVICE_POINTER => data.cast().write(address),
-        CU_POINTER_ATTRIBUTE_HOST_POINTER if found.kind.is_host() => data.cast().write(address),
-        CU_POINTER_ATTRIBUTE_BUFFER_ID => data.cast().write(found.id),
-        CU_POINTER_ATTRIBUTE_IS_MANAGED => data.cast().write(u32::from(managed)),
-        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL => data.cast().write(found.device as i32),
-        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR => data.cast().write(found.start),
-        CU_POINTER_ATTRIBUTE_RANGE_SIZE => data.cast().write(found.len()),
-        CU_POINTER_ATTRIBUTE_MAPPED => data.cast().write(1_u32),
-        CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE => {
-            let pool = found.pool.filter(|pool| sim.lock().pools.contains(*pool));
-            data.cast().write(pool.map_or(std::ptr::null_mut(), Id::raw))
-        }
-        _ => Err(CUDA_ERROR_INVALID_VALUE),
-    }
 }

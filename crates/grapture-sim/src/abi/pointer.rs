@@ -167,6 +167,26 @@ impl<'a, T: 'static> Argument<'a> for *const T {
     }
 }
 
+/// A place for memory, as a caller passed it by value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MemLocation {
+    /// What kind of place.
+    pub(crate) kind: grapture_sys::CUmemLocationType,
+    /// Which of its kind.
+    pub(crate) id: i32,
+}
+
+impl Argument<'_> for grapture_sys::CUmemLocation {
+    type Wrapped = MemLocation;
+
+    unsafe fn wrap(self) -> MemLocation {
+        // SAFETY: the union is 4 bytes that the caller passed by value; of each of its members
+        // they are a number.
+        let id = unsafe { self.__bindgen_anon_1.id };
+        MemLocation { kind: self.type_, id }
+    }
+}
+
 macro_rules! plain {
     ($($ty:ty),* $(,)?) => {$(
         impl Argument<'_> for $ty {
@@ -194,4 +214,13 @@ plain! {
     grapture_sys::CUmemPool_attribute,
     grapture_sys::CUgraphMem_attribute,
     grapture_sys::CUlaunchAttributeID,
+    grapture_sys::CUfunc_cache,
+    grapture_sys::CUsharedconfig,
+    grapture_sys::CUexecAffinityType,
+    grapture_sys::CUdevice_P2PAttribute,
+    grapture_sys::CUarray_format,
+    grapture_sys::CUmem_advise,
+    grapture_sys::CUmem_range_attribute,
+    grapture_sys::CUjitInputType,
+    grapture_sys::CUmemAllocationType,
 }

@@ -51,6 +51,58 @@ pub(crate) fn cuDeviceSetMemPool(
     Ok(())
 }
 
+/// The device whose memory a location with a kind of allocation means; 801 for other memory.
+fn device_of(location: Ptr<CUmemLocation>, kind: CUmemAllocationType) -> Result<i32, CUresult> {
+    let words = location.cast::<u32>();
+    let (place, id) = (words.read()?, words.at(1)?.read()?);
+    match (CUmemLocationType(place), kind) {
+        (CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_ALLOCATION_TYPE_PINNED) => Ok(id as i32),
+        (_, CU_MEM_ALLOCATION_TYPE_INVALID) => Err(CUDA_ERROR_INVALID_VALUE),
+        _ => Err(CUDA_ERROR_NOT_SUPPORTED),
+    }
+}
+
+/// As `call` for a device; a device that is not there is a bad location.
+fn at_location(
+    location: Ptr<CUmemLocation>,
+    kind: CUmemAllocationType,
+    call: impl FnOnce(i32) -> Answer,
+) -> Answer {
+    match call(device_of(location, kind)?) {
+        Err(CUDA_ERROR_INVALID_DEVICE) => Err(CUDA_ERROR_INVALID_VALUE),
+        other => other,
+    }
+}
+
+pub(crate) fn cuMemGetDefaultMemPool(
+    sim: &Sim,
+    out: Ptr<CUmemoryPool>,
+    location: Ptr<CUmemLocation>,
+    kind: CUmemAllocationType,
+) -> Answer {
+    out.required()?;
+    at_location(location, kind, |device| cuDeviceGetDefaultMemPool(sim, out, device))
+}
+
+pub(crate) fn cuMemGetMemPool(
+    sim: &Sim,
+    out: Ptr<CUmemoryPool>,
+    location: Ptr<CUmemLocation>,
+    kind: CUmemAllocationType,
+) -> Answer {
+    out.required()?;
+    at_location(location, kind, |device| cuDeviceGetMemPool(sim, out, device))
+}
+
+pub(crate) fn cuMemSetMemPool(
+    sim: &Sim,
+    location: Ptr<CUmemLocation>,
+    kind: CUmemAllocationType,
+    pool: Ptr<CUmemPoolHandle_st>,
+) -> Answer {
+    at_location(location, kind, |device| cuDeviceSetMemPool(sim, device, pool))
+}
+
 /// Allocates from a pool. Where there is no room, frees that are under way are waited for once.
 fn allocate(
     sim: &Sim,
@@ -65,7 +117,7 @@ fn allocate(
     let take =
         || sim.memory.allocate(AllocationKind::Pooled, device, Some(context), Some(pool), bytes);
     let address = match take() {
-        Err(CUDA_ERROR_OUT_OF_MEMORY) if bytes <= sim.config.memory() => {
+        Err(CUDA_ERROR_OUT_OF_MEMORY) if bytes <= sim.memory.total_bytes(device) => {
             sim.engine.wait_context(key);
             take()?
         }
@@ -116,7 +168,7 @@ fn allocate_on(
     if bytes == 0 {
         return out.write(0);
     }
-    if bytes > sim.config.memory() {
+    if bytes > sim.memory.total_bytes(state.core_of(id)?.device) {
         return Err(CUDA_ERROR_OUT_OF_MEMORY);
     }
     if let Some(address) = capture::allocate(sim, &mut state, id, bytes)? {

@@ -49,7 +49,7 @@ impl Graphs {
         if self.graph(graph)?.embedded_in.is_some() || bytes == 0 {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
-        if bytes > sim.config.memory() {
+        if bytes > sim.memory.total_bytes(device) {
             return Err(CUDA_ERROR_OUT_OF_MEMORY);
         }
         let address = sim.memory.reserve(device, bytes)?;
