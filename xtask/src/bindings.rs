@@ -131,6 +131,9 @@ impl Tools {
 
     /// The typedef of each function at each version.
     fn typedefs(&self) -> Result<String> {
-        self.read("cudaTypedefs.h", &["--allowlist-type", "PFN_cu.*"])
+        let taken = ["--allowlist-type", "PFN_cu.*"];
+        let mut typedefs = self.read("cudaTypedefs.h", &taken)?;
+        typedefs.push_str(&self.read("cudaProfilerTypedefs.h", &taken)?);
+        Ok(typedefs)
     }
 }

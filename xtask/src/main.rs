@@ -3,6 +3,7 @@
 mod bench;
 mod bindings;
 mod bundle;
+mod clients;
 mod fixtures;
 mod layout;
 mod process;
@@ -32,6 +33,8 @@ enum Job {
     Fixtures(fixtures::Options),
     /// Builds the simulated driver as a drop-in `libcuda.so.1` in `target/sim/`
     SimLib,
+    /// Runs programs that others wrote on the simulated driver, and says which of their cases hold
+    Clients(clients::Options),
     /// Builds what a machine with a GPU and no Rust runs, into `target/gpu-bundle/`
     GpuBundle(bundle::Options),
     /// Builds the benchmarks and runs them on this machine's driver
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Job::Bindings(options) => bindings::run(&root, &options),
         Job::Fixtures(options) => fixtures::run(&root, &options),
         Job::SimLib => sim_lib::run(&root),
+        Job::Clients(options) => clients::run(&root, &options),
         Job::GpuBundle(options) => bundle::run(&root, &options),
         Job::Bench { arguments } => bench::run(&root, &arguments),
         Job::Layout => layout::run(&root),
