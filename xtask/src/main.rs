@@ -5,6 +5,7 @@ mod bindings;
 mod bundle;
 mod clients;
 mod fixtures;
+mod fuzz;
 mod layout;
 mod process;
 mod pypi;
@@ -35,6 +36,8 @@ enum Job {
     SimLib,
     /// Runs programs that others wrote on the simulated driver, and says which of their cases hold
     Clients(clients::Options),
+    /// Runs random calls and damaged PTX on the simulated driver for longer than the tests do
+    Fuzz(fuzz::Options),
     /// Builds what a machine with a GPU and no Rust runs, into `target/gpu-bundle/`
     GpuBundle(bundle::Options),
     /// Builds the benchmarks and runs them on this machine's driver
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Job::Fixtures(options) => fixtures::run(&root, &options),
         Job::SimLib => sim_lib::run(&root),
         Job::Clients(options) => clients::run(&root, &options),
+        Job::Fuzz(options) => fuzz::run(&root, &options),
         Job::GpuBundle(options) => bundle::run(&root, &options),
         Job::Bench { arguments } => bench::run(&root, &arguments),
         Job::Layout => layout::run(&root),

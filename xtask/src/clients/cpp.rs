@@ -32,14 +32,10 @@ fn build_and_run(
 ) -> Result<Vec<Outcome>> {
     let program = place.work.join(name);
     let source = place.root.join("clients/cpp").join(source).with_extension("cpp");
-    // The linker looks for the name without the version.
-    let link = place.work.join("libcuda.so");
-    let _ = std::fs::remove_file(&link);
-    std::fs::copy(place.driver.join("libcuda.so.1"), &link)?;
     let mut build = Command::new("g++");
     build.args(["-std=c++17", "-O1", "-Wall", "-pthread", "-I"]).arg(place.python.headers());
     build.arg(&source).arg("-o").arg(&program);
-    build.arg("-L").arg(&place.work).arg("-L").arg(place.python.libraries()).args(options);
+    build.arg("-L").arg(&place.driver).arg("-L").arg(place.python.libraries()).args(options);
     process::run(&mut build)?;
     let mut run = Command::new(&program);
     run.env("LD_LIBRARY_PATH", place.library_path()).env("GRAPTURE_KERNELS", place.kernels());

@@ -95,6 +95,10 @@ fn source(place: &Place) -> Result<PathBuf> {
     if !folder.is_dir() {
         let from = manifest.parent().context("a manifest without a folder")?;
         process::run(Command::new("cp").arg("-r").arg(from).arg(&folder))?;
+        // It lies below a workspace, and is no part of it.
+        let manifest = folder.join("Cargo.toml");
+        let text = fs::read_to_string(&manifest)?;
+        fs::write(&manifest, text + "\n[workspace]\n")?;
     }
     Ok(folder)
 }

@@ -72,8 +72,8 @@ impl<'a, T> Ptr<'a, T> {
     pub(crate) fn write(self, value: T) -> Answer {
         let raw = self.required()?.raw;
         // SAFETY: not null, so by the type's invariant the caller passed a pointer that this
-        // function may write through; that it is aligned is part of C's own rules.
-        unsafe { raw.write(value) };
+        // function may write through; it need not be aligned.
+        unsafe { raw.write_unaligned(value) };
         Ok(())
     }
 
@@ -110,8 +110,8 @@ impl<'a, T: Copy> Ptr<'a, T> {
     pub(crate) fn read(self) -> Result<T, CUresult> {
         let raw = self.required()?.raw;
         // SAFETY: not null, so by the type's invariant the caller passed a pointer that this
-        // function may read through; that it is aligned is part of C's own rules.
-        Ok(unsafe { raw.read() })
+        // function may read through; it need not be aligned: what a file holds lies anywhere.
+        Ok(unsafe { raw.read_unaligned() })
     }
 
     /// Reads `count` values; 1 if it is null and there are any.
