@@ -44,12 +44,6 @@ pub fn tests(place: &Place) -> Result<Vec<Outcome>> {
         .filter(wanted)
         .map(|name| {
             let mut command = run(place, &program);
-            // One compiler of two: the newer one knows no device as old as one test's.
-            if name.ends_with("test_launch_with_half") {
-                let libraries = (place.driver.display(), place.python.old_compiler());
-                command
-                    .env("LD_LIBRARY_PATH", format!("{}:{}", libraries.0, libraries.1.display()));
-            }
             command.args(["--exact", name, "--include-ignored"]);
             Ok(Outcome::new(name, problem(&mut command, &place.work)?))
         })

@@ -8,6 +8,8 @@ const EXPLAINED: &[(&str, &str)] = &[
     ("test_pinned_copy_is_faster", "compares times"),
     ("test_par_launch", "compares times"),
     ("test_device_side_assert", "the error is seen by an earlier call than on a GPU"),
+    ("test_launch_with_half", "compiles for a device that the compiler does not know"),
+    ("12-context-config", "asks for a limit that an H200 does not have"),
     ("a_device_is_found_on_the_bus", "asks the CUDA runtime"),
     ("the_runtime_counts_devices", "the runtime needs tables that NVIDIA does not document"),
     ("the_runtime_allocates", "the runtime needs tables that NVIDIA does not document"),

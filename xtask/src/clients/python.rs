@@ -19,8 +19,6 @@ const PACKAGES: &[&str] = &[
     "nvidia-cuda-crt==13.0.88",
     "nvidia-cuda-nvrtc==13.0.88",
 ];
-/// The compiler for devices that the newer one does not know any more.
-const OLD_NVRTC: &str = "nvidia-cuda-nvrtc-cu12==12.9.86";
 
 /// An interpreter with the packages.
 pub struct Environment {
@@ -33,13 +31,12 @@ impl Environment {
     pub fn prepare(work: &Path) -> Result<Environment> {
         let folder = work.join("python");
         let done = folder.join(".done");
-        let wanted = [PACKAGES, &[OLD_NVRTC]].concat();
-        if fs::read_to_string(&done).unwrap_or_default() != wanted.join("\n") {
-            println!("installing {}", wanted.join(", "));
+        if fs::read_to_string(&done).unwrap_or_default() != PACKAGES.join("\n") {
+            println!("installing {}", PACKAGES.join(", "));
             process::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
             let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-            process::run(Command::new(folder.join("bin/python")).args(pip).args(&wanted))?;
-            fs::write(&done, wanted.join("\n"))?;
+            process::run(Command::new(folder.join("bin/python")).args(pip).args(PACKAGES))?;
+            fs::write(&done, PACKAGES.join("\n"))?;
         }
         let program = "import sysconfig; print(sysconfig.get_path('purelib'))";
         let site = process::output(Command::new(folder.join("bin/python")).args(["-c", program]))?;
@@ -54,11 +51,6 @@ impl Environment {
     /// NVIDIA's headers.
     pub fn headers(&self) -> PathBuf {
         self.site.join("nvidia/cu13/include")
-    }
-
-    /// The libraries of the compiler for older devices.
-    pub fn old_compiler(&self) -> PathBuf {
-        self.site.join("nvidia/cuda_nvrtc/lib")
     }
 }
 
