@@ -106,10 +106,10 @@ fn a_driver_has_what_its_version_has() {
         for function in Function::ALL.iter().copied().filter(|function| newest.has(*function)) {
             let name = CString::new(function.info().name).unwrap();
             let (mut address, mut found) = (null_mut(), CUdriverProcAddressQueryResult(9));
-            let since = function.info().since;
+            let asked = function.info().since.min(version);
             let code = call!(
                 driver,
-                cuGetProcAddress_v2(name.as_ptr(), &mut address, since, 0, &mut found)
+                cuGetProcAddress_v2(name.as_ptr(), &mut address, asked, 0, &mut found)
             );
             // A name that is newer altogether is unknown; an ABI that is newer is passed over.
             let known = Function::ALL

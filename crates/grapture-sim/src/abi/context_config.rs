@@ -106,7 +106,8 @@ pub(crate) fn cuCtxSetFlags(sim: &Sim, flags: u32) -> Answer {
     context::check_flags(flags)?;
     let context = state.context_mut(current)?;
     // Whether host memory is mapped cannot be changed any more.
-    context.flags = flags | (context.flags & CU_CTX_MAP_HOST.0);
+    let mapped = CU_CTX_MAP_HOST.0;
+    context.flags = flags & !mapped | context.flags & mapped;
     Ok(())
 }
 
@@ -139,13 +140,13 @@ pub(crate) fn cuCtxAttach(sim: &Sim, out: Ptr<CUcontext>, flags: u32) -> Answer 
     out.write(current.raw())
 }
 
-/// Undoes a `cuCtxAttach`, or the making of a context.
+/// Undoes a `cuCtxAttach`, or the making of a context; of the primary one, nothing.
 pub(crate) fn cuCtxDetach(sim: &Sim, context: Ptr<CUctx_st>) -> Answer {
     let mut state = sim.lock();
     let id = named(&state, context)?;
     let known = state.context_mut(id)?;
-    if known.attached > 0 {
-        known.attached -= 1;
+    if known.primary || known.attached > 0 {
+        known.attached = known.attached.saturating_sub(1);
         return Ok(());
     }
     drop(state);

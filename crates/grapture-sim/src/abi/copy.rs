@@ -254,7 +254,7 @@ pub(crate) fn cuMemcpy2DAsync_v2(
     params: Ptr<CUDA_MEMCPY2D_v2>,
     stream: Ptr<CUstream_st>,
 ) -> Answer {
-    submit(sim, stream, from_2d(&params.read()?)?)
+    submit(sim, stream, from_2d(&params.read()?)?.tight())
 }
 
 pub(crate) fn cuMemcpy3DAsync_v2(
@@ -262,7 +262,7 @@ pub(crate) fn cuMemcpy3DAsync_v2(
     params: Ptr<CUDA_MEMCPY3D_v2>,
     stream: Ptr<CUstream_st>,
 ) -> Answer {
-    submit(sim, stream, from_3d(&params.read()?)?)
+    submit(sim, stream, from_3d(&params.read()?)?.tight())
 }
 
 /// The copy that the parameters of a three-dimensional copy or of a copy node describe.

@@ -10,7 +10,7 @@ use crate::work::{CopyWork, Place, Work};
 
 /// Does a copy that parameters described.
 fn whole(sim: &Sim, copy: CopyWork) -> Answer {
-    let work = (copy.bytes() > 0).then(|| Work::Copy(copy));
+    let work = (copy.bytes() > 0).then(|| Work::Copy(copy.tight()));
     now(sim, work)
 }
 

@@ -126,16 +126,12 @@ pub(crate) fn cuEventSynchronize(sim: &Sim, event: Ptr<CUevent_st>) -> Answer {
     core.check()
 }
 
-/// As the older one, but that an address for the time is asked for last.
 pub(crate) fn cuEventElapsedTime_v2(
     sim: &Sim,
     out: Ptr<f32>,
     start: Ptr<CUevent_st>,
     end: Ptr<CUevent_st>,
 ) -> Answer {
-    if out.is_null() {
-        return Err(CUDA_ERROR_INVALID_HANDLE);
-    }
     cuEventElapsedTime(sim, out, start, end)
 }
 
@@ -147,7 +143,9 @@ pub(crate) fn cuEventElapsedTime(
 ) -> Answer {
     let state = sim.lock();
     let (start, end) = (named(&state, start)?, named(&state, end)?);
-    out.required()?;
+    if out.is_null() {
+        return Err(CUDA_ERROR_INVALID_HANDLE);
+    }
     capture::check_event_question(&state, start)?;
     capture::check_event_question(&state, end)?;
     let (start, end) = (sound(&state, start)?, sound(&state, end)?);

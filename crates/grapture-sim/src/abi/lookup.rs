@@ -48,7 +48,7 @@ fn find(
     version: i32,
     flags: u64,
 ) -> Result<Result<*const c_void, CUdriverProcAddressQueryResult>, CUresult> {
-    if flags > MOST_FLAGS {
+    if flags > MOST_FLAGS || version > sim.config.version() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     let name = symbol.text()?.to_str().map_err(|_| CUDA_ERROR_INVALID_VALUE)?;

@@ -41,7 +41,7 @@ fn place(state: &mut State, location: MemLocation) -> Result<Location, CUresult>
         }
         CU_MEM_LOCATION_TYPE_HOST => Ok(Location::Host),
         CU_MEM_LOCATION_TYPE_HOST_NUMA => Ok(Location::HostNode(location.id)),
-        CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT => Ok(Location::HostNode(0)),
+        CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT => Ok(Location::ThisHostNode),
         _ => Err(CUDA_ERROR_INVALID_VALUE),
     }
 }
@@ -206,8 +206,8 @@ fn tell(
 fn as_device(place: Option<Location>) -> i32 {
     match place {
         Some(Location::Device(device)) => device,
-        Some(Location::Host) => HOST,
-        Some(Location::HostNode(_)) | None => NONE,
+        Some(Location::Host | Location::HostNode(_) | Location::ThisHostNode) => HOST,
+        None => NONE,
     }
 }
 
@@ -216,6 +216,7 @@ fn kind_of(place: Option<Location>) -> i32 {
         Some(Location::Device(_)) => CU_MEM_LOCATION_TYPE_DEVICE,
         Some(Location::Host) => CU_MEM_LOCATION_TYPE_HOST,
         Some(Location::HostNode(_)) => CU_MEM_LOCATION_TYPE_HOST_NUMA,
+        Some(Location::ThisHostNode) => CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT,
         None => CU_MEM_LOCATION_TYPE_INVALID,
     };
     kind.0 as i32
@@ -224,6 +225,7 @@ fn kind_of(place: Option<Location>) -> i32 {
 fn id_of(place: Option<Location>) -> i32 {
     match place {
         Some(Location::Device(id) | Location::HostNode(id)) => id,
-        Some(Location::Host) | None => 0,
+        Some(Location::Host | Location::ThisHostNode) => 0,
+        None => NONE,
     }
 }

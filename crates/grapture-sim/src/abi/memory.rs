@@ -21,7 +21,7 @@ const REGISTER_FLAGS: u32 =
     CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY;
 
 /// What `cuMemHostGetFlags` tells of managed memory.
-const MANAGED_FLAGS: u32 = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+const MANAGED_FLAGS: u32 = CU_MEMHOSTALLOC_DEVICEMAP;
 
 /// The current context and its device, for a call that is unsafe during captures.
 fn unsafe_call(state: &mut State) -> Result<(Id<Context>, usize), CUresult> {

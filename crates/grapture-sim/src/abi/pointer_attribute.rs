@@ -2,6 +2,7 @@
 
 use core::ffi::c_void;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use grapture_sys::*;
 
@@ -15,8 +16,10 @@ use crate::sim::{Answer, Sim};
 const MAPPING: usize = 2 << 20;
 /// That memory can be read and written.
 const READ_WRITE: u32 = 3;
-/// The attributes that there are.
-const ATTRIBUTES: std::ops::RangeInclusive<u32> = 1..=21;
+/// The attributes that can be asked for together: all but the tokens of a peer (5).
+fn is_known(attribute: CUpointer_attribute) -> bool {
+    matches!(attribute.0, 1..=4 | 6..=21)
+}
 
 pub(crate) fn cuPointerGetAttribute(
     sim: &Sim,
@@ -43,7 +46,7 @@ pub(crate) fn cuPointerGetAttributes(
     }
     let attributes = attributes.read_all(count as usize)?;
     data.required()?;
-    if attributes.iter().any(|attribute| !ATTRIBUTES.contains(&attribute.0)) {
+    if attributes.iter().any(|attribute| !is_known(*attribute)) {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     let found = sim.memory.find(address);
@@ -61,19 +64,19 @@ pub(crate) fn cuPointerGetAttributes(
     Ok(())
 }
 
-/// What an attribute is where it says nothing.
+/// What an attribute is where it says nothing: zeros, and of a range not even those.
 fn tell_nothing(data: Ptr<c_void>, attribute: CUpointer_attribute, host: u64) -> Answer {
     match attribute {
         CU_POINTER_ATTRIBUTE_HOST_POINTER => data.cast().write(host),
         CU_POINTER_ATTRIBUTE_CONTEXT
         | CU_POINTER_ATTRIBUTE_DEVICE_POINTER
         | CU_POINTER_ATTRIBUTE_BUFFER_ID
-        | CU_POINTER_ATTRIBUTE_RANGE_START_ADDR
-        | CU_POINTER_ATTRIBUTE_RANGE_SIZE
         | CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES
         | CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE
         | CU_POINTER_ATTRIBUTE_MAPPING_SIZE
-        | CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR => data.cast().write(0_u64),
+        | CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR
+        | CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID => data.cast().write(0_u64),
+        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR | CU_POINTER_ATTRIBUTE_RANGE_SIZE => Ok(()),
         CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL => data.cast().write(-2_i32),
         _ => data.cast().write(0_u32),
     }
@@ -99,7 +102,9 @@ fn tell(
         }
         CU_POINTER_ATTRIBUTE_DEVICE_POINTER => data.cast().write(address),
         CU_POINTER_ATTRIBUTE_HOST_POINTER if found.kind.is_host() => data.cast().write(address),
-        CU_POINTER_ATTRIBUTE_SYNC_MEMOPS => data.cast().write(0_u32),
+        CU_POINTER_ATTRIBUTE_SYNC_MEMOPS => {
+            data.cast().write(u32::from(found.waits.load(Ordering::Relaxed)))
+        }
         CU_POINTER_ATTRIBUTE_BUFFER_ID => data.cast().write(found.id),
         CU_POINTER_ATTRIBUTE_IS_MANAGED => data.cast().write(u32::from(managed)),
         CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL => data.cast().write(found.device as i32),
@@ -125,7 +130,8 @@ fn tell(
     }
 }
 
-/// Makes copies of this memory wait as others do. They do here anyway.
+/// Says whether copies of this memory wait for their end. Here they do as the calls demand,
+/// whatever is said.
 pub(crate) fn cuPointerSetAttribute(
     sim: &Sim,
     value: Ptr<c_void>,
@@ -134,9 +140,11 @@ pub(crate) fn cuPointerSetAttribute(
 ) -> Answer {
     let mut state = sim.lock();
     value.required()?;
-    let known = sim.memory.find(address).is_some();
-    if attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !known {
+    let found = sim.memory.find(address).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    if attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    capture::check_unsafe_call(&mut state)
+    capture::check_unsafe_call(&mut state)?;
+    found.waits.store(value.cast::<u32>().read()? != 0, Ordering::Relaxed);
+    Ok(())
 }

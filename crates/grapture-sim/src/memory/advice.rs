@@ -16,6 +16,8 @@ pub(crate) enum Location {
     Host,
     /// A node of the host.
     HostNode(i32),
+    /// The node of the host that the calling thread is on.
+    ThisHostNode,
 }
 
 /// What was said of a page.

@@ -85,6 +85,8 @@ pub(crate) struct Allocation {
     pub(crate) origin: Option<Origin>,
     /// The flags that host memory was made or registered with, as they are told back.
     pub(crate) flags: u32,
+    /// Whether copies were asked to wait for their end.
+    pub(crate) waits: AtomicBool,
     /// What was said of managed memory.
     pub(crate) advice: Mutex<Advice>,
     /// Whether a free of it is under way.
@@ -111,6 +113,7 @@ impl Allocation {
             id: 0,
             origin: Origin::current(),
             flags: 0,
+            waits: AtomicBool::new(false),
             advice: Mutex::default(),
             doomed,
         }

@@ -67,6 +67,16 @@ impl CopyWork {
         CopyWork { source, target, width: bytes, height: 1, depth: 1, staged: None }
     }
 
+    /// The same, where the rows of an end without a pitch lie one behind the other.
+    pub(crate) fn tight(mut self) -> CopyWork {
+        for end in [&mut self.source, &mut self.target] {
+            if end.pitch == 0 && self.height.max(self.depth) > 1 {
+                end.pitch = self.width;
+            }
+        }
+        self
+    }
+
     /// How many bytes are copied.
     pub(crate) fn bytes(&self) -> usize {
         self.width.saturating_mul(self.height).saturating_mul(self.depth)

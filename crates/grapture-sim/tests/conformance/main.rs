@@ -12,6 +12,7 @@ mod host;
 mod rig;
 mod subject;
 
+mod asked;
 mod capture_contexts;
 mod capture_corners;
 mod capture_matrix;
