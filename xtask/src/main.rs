@@ -9,6 +9,7 @@ mod fuzz;
 mod layout;
 mod process;
 mod pypi;
+mod sanitize;
 mod sim_lib;
 mod tests_run;
 
@@ -38,6 +39,8 @@ enum Job {
     Clients(clients::Options),
     /// Runs random calls and damaged PTX on the simulated driver for longer than the tests do
     Fuzz(fuzz::Options),
+    /// Runs the simulator's tests under Miri or ThreadSanitizer (nightly)
+    Sanitize(sanitize::Options),
     /// Builds what a machine with a GPU and no Rust runs, into `target/gpu-bundle/`
     GpuBundle(bundle::Options),
     /// Builds the benchmarks and runs them on this machine's driver
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Job::SimLib => sim_lib::run(&root),
         Job::Clients(options) => clients::run(&root, &options),
         Job::Fuzz(options) => fuzz::run(&root, &options),
+        Job::Sanitize(options) => sanitize::run(&root, &options),
         Job::GpuBundle(options) => bundle::run(&root, &options),
         Job::Bench { arguments } => bench::run(&root, &arguments),
         Job::Layout => layout::run(&root),
