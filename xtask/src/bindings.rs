@@ -131,9 +131,6 @@ impl Tools {
 
     /// The typedef of each function at each version.
     fn typedefs(&self) -> Result<String> {
-        let taken = ["--allowlist-type", "PFN_cu.*"];
-        let mut typedefs = self.read("cudaTypedefs.h", &taken)?;
-        typedefs.push_str(&self.read("cudaProfilerTypedefs.h", &taken)?);
-        Ok(typedefs)
+        self.read("cudaTypedefs.h", &["--allowlist-type", "PFN_cu.*"])
     }
 }
