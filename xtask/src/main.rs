@@ -3,10 +3,13 @@
 mod bench;
 mod bindings;
 mod bundle;
+mod clients;
 mod fixtures;
+mod fuzz;
 mod layout;
 mod process;
 mod pypi;
+mod sanitize;
 mod sim_lib;
 mod tests_run;
 
@@ -32,6 +35,12 @@ enum Job {
     Fixtures(fixtures::Options),
     /// Builds the simulated driver as a drop-in `libcuda.so.1` in `target/sim/`
     SimLib,
+    /// Runs programs that others wrote on the simulated driver, and says which of their cases hold
+    Clients(clients::Options),
+    /// Runs random calls and damaged PTX on the simulated driver for longer than the tests do
+    Fuzz(fuzz::Options),
+    /// Runs the simulator's tests under Miri or ThreadSanitizer (nightly)
+    Sanitize(sanitize::Options),
     /// Builds what a machine with a GPU and no Rust runs, into `target/gpu-bundle/`
     GpuBundle(bundle::Options),
     /// Builds the benchmarks and runs them on this machine's driver
@@ -51,6 +60,9 @@ fn main() -> ExitCode {
         Job::Bindings(options) => bindings::run(&root, &options),
         Job::Fixtures(options) => fixtures::run(&root, &options),
         Job::SimLib => sim_lib::run(&root),
+        Job::Clients(options) => clients::run(&root, &options),
+        Job::Fuzz(options) => fuzz::run(&root, &options),
+        Job::Sanitize(options) => sanitize::run(&root, &options),
         Job::GpuBundle(options) => bundle::run(&root, &options),
         Job::Bench { arguments } => bench::run(&root, &arguments),
         Job::Layout => layout::run(&root),

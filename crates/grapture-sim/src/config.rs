@@ -1,6 +1,11 @@
 //! [`SimConfig`]: which driver is simulated, over which devices.
 
+use std::collections::BTreeMap;
 use std::num::NonZero;
+use std::path::{Path, PathBuf};
+
+use crate::calls::PlannedFailure;
+use crate::device_config::DeviceConfig;
 
 use crate::race::RaceCheck;
 
@@ -10,12 +15,15 @@ use crate::race::RaceCheck;
 pub struct SimConfig {
     driver_version: i32,
     devices: usize,
-    memory_bytes: usize,
+    every_device: DeviceConfig,
+    single_devices: BTreeMap<usize, DeviceConfig>,
     seed: u64,
     workers: usize,
     races: RaceCheck,
     uninitialised: bool,
     replay: ReplayOrder,
+    trace: Option<PathBuf>,
+    failures: Vec<PlannedFailure>,
 }
 
 /// In which order a launch of a graph runs nodes between which no edge stands.
@@ -42,12 +50,15 @@ impl Default for SimConfig {
         SimConfig {
             driver_version: NEWEST_DRIVER,
             devices: 1,
-            memory_bytes: 4 << 30,
+            every_device: DeviceConfig::default(),
+            single_devices: BTreeMap::new(),
             seed: 0,
             workers,
             races: RaceCheck::Off,
             uninitialised: false,
             replay: ReplayOrder::default(),
+            trace: None,
+            failures: Vec::new(),
         }
     }
 }
@@ -79,10 +90,34 @@ impl SimConfig {
         self.devices(0)
     }
 
-    /// The memory of each device. It is taken from the host only as it is allocated.
+    /// What every device is like that [`device`](SimConfig::device) does not name.
+    #[must_use]
+    pub fn every_device(mut self, device: DeviceConfig) -> SimConfig {
+        self.every_device = device;
+        self
+    }
+
+    /// What the device with this ordinal is like.
+    #[must_use]
+    pub fn device(mut self, ordinal: usize, device: DeviceConfig) -> SimConfig {
+        self.single_devices.insert(ordinal, device);
+        self
+    }
+
+    /// The memory of every device that [`device`](SimConfig::device) does not name. It is taken
+    /// from the host only as it is allocated.
     #[must_use]
     pub fn memory_bytes(mut self, bytes: usize) -> SimConfig {
-        self.memory_bytes = bytes;
+        self.every_device = self.every_device.memory_bytes(bytes);
+        self
+    }
+
+    /// Writes a line for each call to a file, which is made anew: the number of the call, the
+    /// thread, the function with its arguments, the code, and what a call that makes something
+    /// gave. A line is written when its call is over.
+    #[must_use]
+    pub fn trace(mut self, path: impl AsRef<Path>) -> SimConfig {
+        self.trace = Some(path.as_ref().to_owned());
         self
     }
 
@@ -127,12 +162,15 @@ impl SimConfig {
     }
 
     /// The configuration that the environment asks for: `GRAPTURE_SIM_DRIVER_VERSION`,
-    /// `GRAPTURE_SIM_DEVICES`, `GRAPTURE_SIM_MEMORY` (bytes), `GRAPTURE_SIM_SEED` and
-    /// `GRAPTURE_SIM_WORKERS`, each a number.
+    /// `GRAPTURE_SIM_DEVICES`, `GRAPTURE_SIM_MEMORY` (bytes), `GRAPTURE_SIM_CAPABILITY` (90 for
+    /// 9.0), `GRAPTURE_SIM_SEED` and `GRAPTURE_SIM_WORKERS`, each a number;
+    /// `GRAPTURE_SIM_DEVICE_NAME`; `GRAPTURE_SIM_TRACE`, a file; and `GRAPTURE_SIM_FAIL`, calls
+    /// that are to fail, such as `cuMemAlloc_v2@3=2,any@100=999`: the third call of one function
+    /// with code 2, and the hundredth of all with code 999.
     ///
     /// # Errors
     ///
-    /// The text names the variable that is not a number.
+    /// The text names the variable that cannot be read.
     pub fn from_env() -> Result<SimConfig, String> {
         let mut config = SimConfig::default();
         if let Some(version) = number("GRAPTURE_SIM_DRIVER_VERSION")? {
@@ -141,14 +179,19 @@ impl SimConfig {
         if let Some(devices) = number("GRAPTURE_SIM_DEVICES")? {
             config = config.devices(devices);
         }
-        if let Some(bytes) = number("GRAPTURE_SIM_MEMORY")? {
-            config = config.memory_bytes(bytes);
-        }
+        config.every_device = device_from_env(config.every_device)?;
         if let Some(seed) = number("GRAPTURE_SIM_SEED")? {
             config = config.seed(seed);
         }
         if let Some(workers) = number("GRAPTURE_SIM_WORKERS")? {
             config = config.workers(workers);
+        }
+        if let Some(path) = std::env::var_os("GRAPTURE_SIM_TRACE") {
+            config = config.trace(PathBuf::from(path));
+        }
+        if let Ok(text) = std::env::var("GRAPTURE_SIM_FAIL") {
+            config.failures = PlannedFailure::read_all(&text)
+                .map_err(|problem| format!("GRAPTURE_SIM_FAIL is \"{text}\": {problem}"))?;
         }
         Ok(config)
     }
@@ -161,8 +204,22 @@ impl SimConfig {
         self.devices
     }
 
-    pub(crate) fn memory(&self) -> usize {
-        self.memory_bytes
+    /// What the device with an ordinal is like.
+    pub(crate) fn device_config(&self, ordinal: usize) -> &DeviceConfig {
+        self.single_devices.get(&ordinal).unwrap_or(&self.every_device)
+    }
+
+    /// The newest compute capability of all devices.
+    pub(crate) fn newest_capability(&self) -> u32 {
+        (0..self.devices).map(|ordinal| self.device_config(ordinal).capability()).max().unwrap_or(0)
+    }
+
+    pub(crate) fn trace_path(&self) -> Option<&Path> {
+        self.trace.as_deref()
+    }
+
+    pub(crate) fn failures(&self) -> &[PlannedFailure] {
+        &self.failures
     }
 
     pub(crate) fn scheduler_seed(&self) -> u64 {
@@ -184,6 +241,20 @@ impl SimConfig {
     pub(crate) fn worker_count(&self) -> usize {
         self.workers
     }
+}
+
+/// A device as the environment changes it.
+fn device_from_env(mut device: DeviceConfig) -> Result<DeviceConfig, String> {
+    if let Some(bytes) = number("GRAPTURE_SIM_MEMORY")? {
+        device = device.memory_bytes(bytes);
+    }
+    if let Some(capability) = number::<u32>("GRAPTURE_SIM_CAPABILITY")? {
+        device = device.compute_capability(capability / 10, capability % 10);
+    }
+    if let Ok(name) = std::env::var("GRAPTURE_SIM_DEVICE_NAME") {
+        device = device.name(name);
+    }
+    Ok(device)
 }
 
 fn number<T: std::str::FromStr>(variable: &str) -> Result<Option<T>, String> {

@@ -1,13 +1,14 @@
 //! Contexts, and what the driver knows of a thread.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 use std::thread::ThreadId;
 
 use grapture_sys::{
     CU_CTX_COREDUMP_ENABLE, CU_CTX_LMEM_RESIZE_TO_MAX, CU_CTX_MAP_HOST, CU_CTX_SCHED_MASK,
-    CU_CTX_SYNC_MEMOPS, CU_CTX_USER_COREDUMP_ENABLE, CU_STREAM_CAPTURE_MODE_GLOBAL,
-    CUDA_ERROR_INVALID_DEVICE, CUDA_ERROR_INVALID_VALUE, CUctx_st, CUresult, CUstreamCaptureMode,
+    CU_CTX_SYNC_MEMOPS, CU_CTX_USER_COREDUMP_ENABLE, CU_FUNC_CACHE_PREFER_NONE,
+    CU_STREAM_CAPTURE_MODE_GLOBAL, CUDA_ERROR_INVALID_DEVICE, CUDA_ERROR_INVALID_VALUE, CUctx_st,
+    CUfunc_cache, CUresult, CUstreamCaptureMode,
 };
 
 use crate::capture;
@@ -61,6 +62,12 @@ pub(crate) struct Context {
     pub(crate) primary: bool,
     /// The scheduling and mapping flags.
     pub(crate) flags: u32,
+    /// What was asked for the first cache.
+    pub(crate) cache: CUfunc_cache,
+    /// How often it was attached to beyond its making.
+    pub(crate) attached: usize,
+    /// The contexts whose memory it may reach.
+    pub(crate) peers: HashSet<Id<Context>>,
     /// The limits that were set, by their number.
     pub(crate) limits: HashMap<u32, usize>,
     /// The legacy default stream.
@@ -138,6 +145,9 @@ impl State {
             core,
             primary,
             flags,
+            cache: CU_FUNC_CACHE_PREFER_NONE,
+            attached: 0,
+            peers: HashSet::new(),
             limits: HashMap::new(),
             legacy: None,
             per_thread: HashMap::new(),

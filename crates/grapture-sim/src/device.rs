@@ -2,24 +2,26 @@
 
 use std::sync::{Arc, OnceLock};
 
-use grapture_sys::CUdevice_attribute;
+use grapture_sys::{CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, CUdevice_attribute};
 
 use crate::context::Context;
+use crate::device_config::DeviceConfig;
 use crate::fault::Fault;
 use crate::handle::{Id, Registry};
 use crate::memory::Pool;
+use crate::origin::Origin;
 
 /// A device.
 #[derive(Debug)]
 pub(crate) struct Device {
     /// Its ordinal, which is also its handle.
     pub(crate) ordinal: usize,
-    /// Its memory in bytes.
-    pub(crate) memory_bytes: usize,
+    /// What it answers of itself.
+    pub(crate) config: DeviceConfig,
     /// Its primary context, while that is active.
     pub(crate) primary: Option<Id<Context>>,
-    /// How often the primary context is retained.
-    pub(crate) retains: usize,
+    /// The calls that retained the primary context and were not released.
+    pub(crate) retained_by: Vec<Option<Origin>>,
     /// The flags of the primary context.
     pub(crate) primary_flags: u32,
     /// What broke its contexts.
@@ -30,8 +32,6 @@ pub(crate) struct Device {
     pub(crate) current_pool: Id<Pool>,
 }
 
-/// The name of every device.
-pub(crate) const NAME: &str = "Grapture Simulated Device";
 /// Streaming multiprocessors.
 pub(crate) const MULTIPROCESSORS: usize = 132;
 /// The most threads of a block.
@@ -54,11 +54,7 @@ pub(crate) const BLOCK_SHARED: usize = 49_152;
 pub(crate) const BLOCK_SHARED_OPTIN: usize = 232_448;
 /// Shared memory of a block that the driver keeps for itself.
 pub(crate) const BLOCK_SHARED_RESERVED: usize = 1024;
-/// The compute capability, 10 × major + minor.
-pub(crate) const CAPABILITY: u32 = 90;
 
-/// The number of the attribute that tells the PCI device.
-const PCI_DEVICE_ID: u32 = 34;
 /// The attributes by number, from 1 on, as an H200 answers them.
 const ATTRIBUTES: &[i32] = &[
     1024, 1024, 1024, 64, 2147483647, 65535, 65535, 49152, 65536, 32, 2147483647, 65536, 1980000,
@@ -82,13 +78,13 @@ impl Device {
     }
 
     /// A device with its pool.
-    pub(crate) fn new(ordinal: usize, memory_bytes: usize, pools: &mut Registry<Pool>) -> Device {
+    pub(crate) fn new(ordinal: usize, config: &DeviceConfig, pools: &mut Registry<Pool>) -> Device {
         let pool = pools.insert(Pool::default_of(ordinal));
         Device {
             ordinal,
-            memory_bytes,
+            config: config.clone(),
             primary: None,
-            retains: 0,
+            retained_by: Vec::new(),
             primary_flags: 0,
             fault: Arc::default(),
             default_pool: pool,
@@ -102,11 +98,12 @@ impl Device {
         if newest.is_some_and(|(_, since)| *since > driver) {
             return None;
         }
-        if attribute.0 == PCI_DEVICE_ID {
-            return Some(self.pci_device());
-        }
         let index = usize::try_from(attribute.0).ok()?.checked_sub(1)?;
-        ATTRIBUTES.get(index).copied()
+        let by_default = match attribute {
+            CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID => self.pci_device(),
+            _ => *ATTRIBUTES.get(index)?,
+        };
+        Some(self.config.set_attribute(attribute).unwrap_or(by_default))
     }
 
     fn pci_device(&self) -> i32 {

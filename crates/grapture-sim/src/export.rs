@@ -1,5 +1,7 @@
 //! The C functions under their exported names, for the shared library that stands in for
-//! `libcuda.so.1`. They lead to one simulation in slot 0, which the environment configures
+//! `libcuda.so.1`: each as it is, and once more with `_ptsz` and with `_ptds` behind its name, where
+//! the null stream is the calling thread's own (a program that is compiled for that asks for one of
+//! the two, by function). They lead to one simulation in slot 0, which the environment configures
 //! ([`SimConfig::from_env`]) and which lives as long as the process.
 
 use core::ffi::{c_char, c_void};
@@ -63,6 +65,24 @@ fn stay_loaded() {
 #[cfg(not(unix))]
 fn stay_loaded() {}
 
+macro_rules! per_thread {
+    ($symbol:ident, $suffix:literal, ($($arg:ident: $ty:ty),*)) => {
+        const _: () = {
+            /// # Safety
+            ///
+            /// The arguments are as the CUDA driver API demands.
+            #[allow(non_snake_case, reason = "the names are the driver's")]
+            #[allow(clippy::too_many_arguments, reason = "the signature is the driver's")]
+            #[unsafe(export_name = concat!(stringify!($symbol), $suffix))]
+            unsafe extern "C" fn function($($arg: $ty),*) -> CUresult {
+                start();
+                // SAFETY: the caller's promise.
+                unsafe { abi::entry::$symbol(abi::PER_THREAD, $($arg),*) }
+            }
+        };
+    };
+}
+
 macro_rules! define {
     ($($symbol:ident = $name:literal @ $since:literal ($($arg:ident: $ty:ty),* $(,)?);)*) => {$(
         /// The driver's function of this name.
@@ -77,6 +97,9 @@ macro_rules! define {
             // SAFETY: the caller's promise.
             unsafe { abi::entry::$symbol(start(), $($arg),*) }
         }
+
+        per_thread!($symbol, "_ptsz", ($($arg: $ty),*));
+        per_thread!($symbol, "_ptds", ($($arg: $ty),*));
     )*};
 }
 

@@ -13,6 +13,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 
+use crate::origin::Origin;
+
 const INDEX_BITS: u32 = 24;
 const GENERATION_BITS: u32 = 20;
 const GENERATION_MAX: u32 = (1 << GENERATION_BITS) - 1;
@@ -33,6 +35,47 @@ pub(crate) enum Kind {
     Node,
     Exec,
     UserObject,
+}
+
+impl Kind {
+    const ALL: [Kind; 12] = [
+        Kind::Context,
+        Kind::Stream,
+        Kind::Event,
+        Kind::Module,
+        Kind::Function,
+        Kind::Library,
+        Kind::Kernel,
+        Kind::Pool,
+        Kind::Graph,
+        Kind::Node,
+        Kind::Exec,
+        Kind::UserObject,
+    ];
+
+    /// The kind that a value claims, if it can be a handle at all.
+    pub(crate) fn of(bits: u64) -> Option<Kind> {
+        let claimed = |kind: &Kind| bits >> 56 == *kind as u64 && bits & 0xf == 0;
+        Kind::ALL.into_iter().find(claimed)
+    }
+
+    /// What a person calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Context => "context",
+            Kind::Stream => "stream",
+            Kind::Event => "event",
+            Kind::Module => "module",
+            Kind::Function => "function",
+            Kind::Library => "library",
+            Kind::Kernel => "kernel",
+            Kind::Pool => "pool",
+            Kind::Graph => "graph",
+            Kind::Node => "node",
+            Kind::Exec => "executable graph",
+            Kind::UserObject => "user object",
+        }
+    }
 }
 
 /// A thing that the ABI names by a handle.
@@ -118,6 +161,7 @@ impl<T> fmt::Debug for Id<T> {
 struct Entry<T> {
     generation: u32,
     value: Option<T>,
+    origin: Option<Origin>,
 }
 
 /// The live objects of one kind in one simulation.
@@ -142,13 +186,14 @@ impl<T: Object> Registry<T> {
     pub(crate) fn insert(&mut self, value: T) -> Id<T> {
         let index = self.free.pop().unwrap_or_else(|| {
             assert!(self.entries.len() < 1 << INDEX_BITS, "too many {:?} objects", T::KIND);
-            self.entries.push(Entry { generation: 0, value: None });
+            self.entries.push(Entry { generation: 0, value: None, origin: None });
             self.entries.len() - 1
         });
         self.live += 1;
         // INVARIANT: the index is that of a freed entry or of the one pushed above.
         let entry = &mut self.entries[index];
         entry.value = Some(value);
+        entry.origin = Origin::current();
         Id::new(self.simulation, entry.generation, index)
     }
 
@@ -188,6 +233,11 @@ impl<T: Object> Registry<T> {
             self.free.push(id.index());
         }
         Some(value)
+    }
+
+    /// The call that made an object.
+    pub(crate) fn origin(&self, id: Id<T>) -> Option<Origin> {
+        self.entries.get(id.index()).and_then(|entry| entry.origin)
     }
 
     /// How many objects are alive.

@@ -1,6 +1,7 @@
 //! [`Sim`]: one simulated driver, and [`State`], what its control lock guards.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
@@ -22,6 +23,7 @@ use crate::handle::{Id, Registry};
 use crate::memory::{Memory, Pool};
 use crate::module::{Function, Kernel, Library, Module};
 use crate::stream::Stream;
+use crate::trace::Trace;
 
 /// What an API function answers.
 pub(crate) type Answer = Result<(), CUresult>;
@@ -34,6 +36,8 @@ pub(crate) struct Sim {
     pub(crate) slot: usize,
     /// Counts and planned faults.
     pub(crate) calls: Calls,
+    /// Where each call is written.
+    pub(crate) trace: Option<Trace>,
     /// What runs.
     pub(crate) engine: Engine,
     /// All memory that has an address.
@@ -79,8 +83,9 @@ impl Sim {
     pub(crate) fn new(config: SimConfig, slot: usize, number: u8) -> Arc<Sim> {
         let mut pools = Registry::new(number);
         let devices = (0..config.device_count())
-            .map(|ordinal| Device::new(ordinal, config.memory(), &mut pools))
+            .map(|ordinal| Device::new(ordinal, config.device_config(ordinal), &mut pools))
             .collect();
+        let memory = (0..config.device_count()).map(|n| config.device_config(n).memory());
         let state = State {
             initialized: false,
             devices,
@@ -98,13 +103,10 @@ impl Sim {
             next_id: 1,
         };
         let sim = Arc::new(Sim {
-            calls: Calls::new(),
+            calls: Calls::new(config.failures()),
+            trace: config.trace_path().and_then(open_trace),
             engine: Engine::new(&config),
-            memory: Memory::new(
-                config.device_count(),
-                config.memory(),
-                config.checks_uninitialised(),
-            ),
+            memory: Memory::new(memory.collect(), config.checks_uninitialised()),
             config,
             slot,
             state: Mutex::new(state),
@@ -128,6 +130,16 @@ impl Sim {
     pub(crate) fn last_fault(&self) -> Option<String> {
         lock(&self.last_fault).clone()
     }
+}
+
+/// A trace that cannot be written is missed by whoever asked for it, and no reason not to start.
+fn open_trace(path: &Path) -> Option<Trace> {
+    let opened = Trace::create(path);
+    opened
+        .inspect_err(|error| {
+            eprintln!("grapture-sim: cannot write the trace {}: {error}", path.display());
+        })
+        .ok()
 }
 
 /// Locks; a panic elsewhere does not poison the simulation.
@@ -191,7 +203,8 @@ impl State {
     /// Adds what is alive to the count.
     pub(crate) fn count(&self, live: &mut crate::live::LiveObjects) {
         use crate::stream::StreamKind;
-        live.primary_retains += self.devices.iter().map(|device| device.retains).sum::<usize>();
+        live.primary_retains +=
+            self.devices.iter().map(|device| device.retained_by.len()).sum::<usize>();
         live.contexts += self.contexts.iter().filter(|(_, context)| !context.primary).count();
         let own = |kind| matches!(kind, StreamKind::Blocking | StreamKind::NonBlocking);
         live.streams += self.streams.iter().filter(|(_, stream)| own(stream.kind)).count();

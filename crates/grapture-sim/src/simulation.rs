@@ -7,6 +7,7 @@ use grapture_sys::{CUresult, Driver, Function, LoadError};
 
 use crate::abi;
 use crate::config::SimConfig;
+use crate::leak::Leaks;
 use crate::live::LiveObjects;
 use crate::race::{Race, RaceLog};
 use crate::slots::Owner;
@@ -102,6 +103,16 @@ impl Simulation {
         sim.memory.count(&mut live);
         live.pending = sim.engine.pending();
         live
+    }
+
+    /// What is alive, each with the call that made it: a message for a test that expects nothing.
+    pub fn leaks(&self) -> Leaks {
+        let sim = &self.owner.sim;
+        let mut objects = Vec::new();
+        sim.lock().list(&mut objects);
+        sim.memory.list(&mut objects);
+        objects.sort_by_key(|object| object.origin.map(|origin| origin.call));
+        Leaks { counts: self.live(), objects }
     }
 
     /// What the last operation that broke a context did: which kernel, where, which memory.

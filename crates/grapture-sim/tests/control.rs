@@ -140,13 +140,14 @@ fn names_and_versions_are_looked_up_as_the_driver_does() {
             call!(driver, cuGetProcAddress_v2(name, &mut address, version, flags, &mut status));
         (code, address, status.0)
     };
-    let (code, newest, status) = get(c"cuMemAlloc", 99_999, 0);
+    let (code, newest, status) = get(c"cuMemAlloc", -1, 0);
     assert!((code, status) == (0, 0) && !newest.is_null());
     assert_eq!(get(c"cuMemAlloc", 12_020, 1).1, newest);
     assert_eq!(get(c"cuMemAlloc_v2", 12_020, 0), (0, null_mut(), 1));
     assert_eq!(get(c"", 12_020, 0), (0, null_mut(), 1));
     assert_eq!(get(c"cuMemAllocAsync", 11_010, 0), (0, null_mut(), 2));
-    assert_eq!(get(c"cuKernelGetName", 12_030, 0), (0, null_mut(), 1));
+    assert_eq!(get(c"cuKernelGetName", 12_020, 0), (0, null_mut(), 1));
+    assert_eq!(get(c"cuKernelGetName", 12_030, 0), (1, null_mut(), 9));
     assert_eq!(get(c"cuMemAlloc", 12_020, 4).0, 1);
     let mut address = null_mut();
     let old = |name: &std::ffi::CStr, address| {

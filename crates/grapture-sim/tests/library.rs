@@ -60,6 +60,17 @@ fn it_is_a_driver_that_the_environment_configures() {
     child("child_has_no_device", &[("GRAPTURE_SIM_DEVICES", "0")]);
     let old = [("GRAPTURE_SIM_DRIVER_VERSION", "11020"), ("GRAPTURE_SIM_MEMORY", "1048576")];
     child("child_is_old_and_small", &old);
+    let trace = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("library.trace");
+    let described = [
+        ("GRAPTURE_SIM_DEVICE_NAME", "Named"),
+        ("GRAPTURE_SIM_CAPABILITY", "75"),
+        ("GRAPTURE_SIM_FAIL", "cuCtxSynchronize@2=999"),
+        ("GRAPTURE_SIM_TRACE", trace.to_str().unwrap()),
+    ];
+    child("child_is_described_and_fails", &described);
+    let text = std::fs::read_to_string(&trace).unwrap();
+    assert!(text.contains("cuCtxSynchronize() = 999 CUDA_ERROR_UNKNOWN"), "{text}");
+    std::fs::remove_file(trace).unwrap();
 }
 
 #[test]
@@ -133,6 +144,35 @@ fn child_has_streams_per_thread() {
     assert_eq!(call!(driver, cuStreamGetId(handle, &mut per_thread)), 0);
     assert_eq!(id(2), per_thread);
     assert_ne!(id(0), per_thread);
+    // A program that is compiled for such a null stream is linked with other names.
+    let path = std::env::var(PATH).unwrap();
+    // SAFETY: the library is the one that this test built.
+    let library = unsafe { libloading::Library::new(path) }.unwrap();
+    type GetId = unsafe extern "C" fn(CUstream, *mut u64) -> CUresult;
+    for name in [b"cuStreamGetId_ptsz\0", b"cuStreamGetId_ptds\0"] {
+        // SAFETY: the library exports the function with this signature.
+        let get_id = unsafe { library.get::<GetId>(name) }.unwrap();
+        let mut id = 0;
+        // SAFETY: the out-pointer is a live local.
+        assert_eq!(unsafe { get_id(null_mut(), &mut id) }.0, 0);
+        assert_eq!(id, per_thread);
+    }
+}
+
+#[test]
+#[ignore = "runs as a child of the test above"]
+fn child_is_described_and_fails() {
+    let driver = load().unwrap();
+    let mut name = [0; 16];
+    assert_eq!(call!(driver, cuDeviceGetName(name.as_mut_ptr(), 16, 0)), 0);
+    assert_eq!(&name.map(|c| c as u8)[..6], b"Named\0");
+    let (mut major, mut minor) = (0, 0);
+    assert_eq!(call!(driver, cuDeviceComputeCapability(&mut major, &mut minor, 0)), 0);
+    assert_eq!((major, minor), (7, 5));
+    let context: CUcontext = make!(driver, cuDevicePrimaryCtxRetain(0));
+    assert_eq!(call!(driver, cuCtxSetCurrent(context)), 0);
+    let codes = [(); 3].map(|()| call!(driver, cuCtxSynchronize()));
+    assert_eq!(codes, [0, 999, 0]);
 }
 
 #[test]

@@ -3,6 +3,8 @@
 #[path = "ptx/support.rs"]
 mod support;
 
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
 use grapture_sim::ptx::Module;
 use support::random;
 
@@ -18,12 +20,40 @@ const TEXTS: [&str; 9] = [
     include_str!("ptx/warp.ptx"),
 ];
 
+/// How much is damaged: a fixed number of rounds from a fixed seed, or as long as
+/// `GRAPTURE_FUZZ_SECONDS` says, from a seed that differs from run to run.
+fn rounds() -> (u64, impl Iterator<Item = usize>) {
+    let seconds = std::env::var("GRAPTURE_FUZZ_SECONDS").ok().map(|text| text.parse().unwrap());
+    let seed = match seconds {
+        None => 99,
+        Some(_) => SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64,
+    };
+    let end = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let goes_on = move |round: &usize| match end {
+        None => *round < 1500,
+        Some(end) => Instant::now() < end,
+    };
+    (seed | 1, (0..).take_while(goes_on))
+}
+
+/// Whether a text is accepted; a refusal says why.
+fn compiles(text: &str) -> bool {
+    match Module::compile(text) {
+        Ok(_) => true,
+        Err(error) => {
+            assert!(!error.message.is_empty());
+            false
+        }
+    }
+}
+
 #[test]
 fn damaged_text_never_panics() {
-    let mut next = random(99);
+    let (seed, rounds) = rounds();
+    let mut next = random(seed);
     let mut pick = |limit: usize| (next() % limit.max(1) as u64) as usize;
     let (mut accepted, mut refused) = (0, 0);
-    for round in 0..1500 {
+    for round in rounds {
         let text = TEXTS[round % TEXTS.len()];
         let mut bytes = text.as_bytes().to_vec();
         for _ in 0..=pick(3) {
@@ -50,12 +80,53 @@ fn damaged_text_never_panics() {
                 }
             }
         }
-        match Module::compile(&String::from_utf8_lossy(&bytes)) {
-            Ok(_) => accepted += 1,
-            Err(error) => {
-                refused += 1;
-                assert!(!error.message.is_empty());
+        match compiles(&String::from_utf8_lossy(&bytes)) {
+            true => accepted += 1,
+            false => refused += 1,
+        }
+    }
+    assert!(accepted > 50 && refused > 500, "{accepted} accepted, {refused} refused");
+}
+
+/// The words of a text, and what stands between them.
+fn tokens(text: &str) -> Vec<&str> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || "._%$".contains(c);
+    let mut tokens = Vec::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let same = |c: char| is_word(c) == is_word(first) && is_word(first);
+        let end = rest.find(|c| !same(c)).unwrap_or(rest.len()).max(first.len_utf8());
+        let (token, after) = rest.split_at(end);
+        tokens.push(token);
+        rest = after;
+    }
+    tokens
+}
+
+#[test]
+fn words_in_wrong_places_never_panic() {
+    let words: Vec<&str> = TEXTS.iter().flat_map(|text| tokens(text)).collect();
+    let (seed, rounds) = rounds();
+    let mut next = random(seed);
+    let mut pick = |limit: usize| (next() % limit.max(1) as u64) as usize;
+    let (mut accepted, mut refused) = (0, 0);
+    for round in rounds {
+        let mut text = tokens(TEXTS[round % TEXTS.len()]);
+        for _ in 0..=pick(3) {
+            let at = pick(text.len());
+            match pick(4) {
+                0 => drop(text.remove(at)),
+                1 => text.insert(at, words[pick(words.len())]),
+                2 => {
+                    let other = pick(text.len());
+                    text.swap(at, other);
+                }
+                _ => text[at] = words[pick(words.len())],
             }
+        }
+        match compiles(&text.concat()) {
+            true => accepted += 1,
+            false => refused += 1,
         }
     }
     assert!(accepted > 50 && refused > 500, "{accepted} accepted, {refused} refused");

@@ -296,7 +296,87 @@ macro_rules! driver_functions {
             cuOccupancyMaxPotentialBlockSizeWithFlags = "cuOccupancyMaxPotentialBlockSizeWithFlags" @ 7000 (minGridSize: *mut i32, blockSize: *mut i32, func: CUfunction, blockSizeToDynamicSMemSize: CUoccupancyB2DSize, dynamicSMemSize: usize, blockSizeLimit: i32, flags: u32);
             cuOccupancyAvailableDynamicSMemPerBlock = "cuOccupancyAvailableDynamicSMemPerBlock" @ 10020 (dynamicSmemSize: *mut usize, func: CUfunction, numBlocks: i32, blockSize: i32);
             cuOccupancyMaxPotentialClusterSize = "cuOccupancyMaxPotentialClusterSize" @ 11070 (clusterSize: *mut i32, func: CUfunction, config: *const CUlaunchConfig);
-            cuOccupancyMaxActiveClusters = "cuOccupancyMaxActiveClusters" @ 11070 (numClusters: *mut i32, func: CUfunction, config: *const CUlaunchConfig);            cuCtxCreate_v2 = "cuCtxCreate" @ 3020 (pctx: *mut CUcontext, flags: u32, dev: CUdevice);
+            cuOccupancyMaxActiveClusters = "cuOccupancyMaxActiveClusters" @ 11070 (numClusters: *mut i32, func: CUfunction, config: *const CUlaunchConfig);
+
+            // Private tables, profiling
+            cuGetExportTable = "cuGetExportTable" @ 3000 (ppExportTable: *mut *const c_void, pExportTableId: *const CUuuid);
+            cuProfilerStart = "cuProfilerStart" @ 4000 ();
+            cuProfilerStop = "cuProfilerStop" @ 4000 ();
+
+            // Contexts: how they are set up
+            cuCtxCreate_v2 = "cuCtxCreate" @ 3020 (pctx: *mut CUcontext, flags: u32, dev: CUdevice);
+            cuCtxCreate_v3 = "cuCtxCreate" @ 11040 (pctx: *mut CUcontext, paramsArray: *mut CUexecAffinityParam, numParams: i32, flags: u32, dev: CUdevice);
+            cuCtxCreate_v4 = "cuCtxCreate" @ 12050 (pctx: *mut CUcontext, ctxCreateParams: *mut CUctxCreateParams, flags: u32, dev: CUdevice);
+            cuCtxGetCacheConfig = "cuCtxGetCacheConfig" @ 3020 (pconfig: *mut CUfunc_cache);
+            cuCtxSetCacheConfig = "cuCtxSetCacheConfig" @ 3020 (config: CUfunc_cache);
+            cuCtxGetSharedMemConfig = "cuCtxGetSharedMemConfig" @ 4020 (pConfig: *mut CUsharedconfig);
+            cuCtxSetSharedMemConfig = "cuCtxSetSharedMemConfig" @ 4020 (config: CUsharedconfig);
+            cuCtxSetFlags = "cuCtxSetFlags" @ 12010 (flags: u32);
+            cuCtxResetPersistingL2Cache = "cuCtxResetPersistingL2Cache" @ 11000 ();
+            cuCtxGetExecAffinity = "cuCtxGetExecAffinity" @ 11040 (pExecAffinity: *mut CUexecAffinityParam, type_: CUexecAffinityType);
+            cuCtxAttach = "cuCtxAttach" @ 2000 (pctx: *mut CUcontext, flags: u32);
+            cuCtxDetach = "cuCtxDetach" @ 2000 (ctx: CUcontext);
+            cuCtxEnablePeerAccess = "cuCtxEnablePeerAccess" @ 4000 (peerContext: CUcontext, Flags: u32);
+            cuCtxDisablePeerAccess = "cuCtxDisablePeerAccess" @ 4000 (peerContext: CUcontext);
+            cuCtxGetDevice_v2 = "cuCtxGetDevice" @ 13000 (device: *mut CUdevice, ctx: CUcontext);
+            cuCtxSynchronize_v2 = "cuCtxSynchronize" @ 13000 (ctx: CUcontext);
+            cuCtxRecordEvent = "cuCtxRecordEvent" @ 12050 (hCtx: CUcontext, hEvent: CUevent);
+            cuCtxWaitEvent = "cuCtxWaitEvent" @ 12050 (hCtx: CUcontext, hEvent: CUevent);
+
+            // Devices: more of what they tell
+            cuDeviceGetByPCIBusId = "cuDeviceGetByPCIBusId" @ 4010 (dev: *mut CUdevice, pciBusId: *const c_char);
+            cuDeviceComputeCapability = "cuDeviceComputeCapability" @ 2000 (major: *mut i32, minor: *mut i32, dev: CUdevice);
+            cuDeviceGetProperties = "cuDeviceGetProperties" @ 2000 (prop: *mut CUdevprop_v1, dev: CUdevice);
+            cuDeviceGetP2PAttribute = "cuDeviceGetP2PAttribute" @ 8000 (value: *mut i32, attrib: CUdevice_P2PAttribute, srcDevice: CUdevice, dstDevice: CUdevice);
+            cuDeviceGetTexture1DLinearMaxWidth = "cuDeviceGetTexture1DLinearMaxWidth" @ 11010 (maxWidthInElements: *mut usize, format: CUarray_format, numChannels: u32, dev: CUdevice);
+            cuDeviceGetExecAffinitySupport = "cuDeviceGetExecAffinitySupport" @ 11040 (pi: *mut i32, type_: CUexecAffinityType, dev: CUdevice);
+
+            // Streams and events: later ABIs
+            cuStreamGetCtx_v2 = "cuStreamGetCtx" @ 12050 (hStream: CUstream, pctx: *mut CUcontext, pGreenCtx: *mut CUgreenCtx);
+            cuStreamWaitValue64_v2 = "cuStreamWaitValue64" @ 11070 (stream: CUstream, addr: CUdeviceptr, value: u64, flags: u32);
+            cuStreamWriteValue64_v2 = "cuStreamWriteValue64" @ 11070 (stream: CUstream, addr: CUdeviceptr, value: u64, flags: u32);
+            cuEventElapsedTime_v2 = "cuEventElapsedTime" @ 12080 (pMilliseconds: *mut f32, hStart: CUevent, hEnd: CUevent);
+
+            // Memory: copies and fills that wait, managed memory
+            cuMemcpy = "cuMemcpy" @ 4000 (dst: CUdeviceptr, src: CUdeviceptr, ByteCount: usize);
+            cuMemcpyPeer = "cuMemcpyPeer" @ 4000 (dstDevice: CUdeviceptr, dstContext: CUcontext, srcDevice: CUdeviceptr, srcContext: CUcontext, ByteCount: usize);
+            cuMemcpy2D_v2 = "cuMemcpy2D" @ 3020 (pCopy: *const CUDA_MEMCPY2D_v2);
+            cuMemcpy2DUnaligned_v2 = "cuMemcpy2DUnaligned" @ 3020 (pCopy: *const CUDA_MEMCPY2D_v2);
+            cuMemcpy3D_v2 = "cuMemcpy3D" @ 3020 (pCopy: *const CUDA_MEMCPY3D_v2);
+            cuMemcpy3DPeer = "cuMemcpy3DPeer" @ 4000 (pCopy: *const CUDA_MEMCPY3D_PEER_v1);
+            cuMemcpy3DPeerAsync = "cuMemcpy3DPeerAsync" @ 4000 (pCopy: *const CUDA_MEMCPY3D_PEER_v1, hStream: CUstream);
+            cuMemsetD16_v2 = "cuMemsetD16" @ 3020 (dstDevice: CUdeviceptr, us: u16, N: usize);
+            cuMemsetD2D8_v2 = "cuMemsetD2D8" @ 3020 (dstDevice: CUdeviceptr, dstPitch: usize, uc: u8, Width: usize, Height: usize);
+            cuMemsetD2D16_v2 = "cuMemsetD2D16" @ 3020 (dstDevice: CUdeviceptr, dstPitch: usize, us: u16, Width: usize, Height: usize);
+            cuMemsetD2D32_v2 = "cuMemsetD2D32" @ 3020 (dstDevice: CUdeviceptr, dstPitch: usize, ui: u32, Width: usize, Height: usize);
+            cuMemHostGetFlags = "cuMemHostGetFlags" @ 2030 (pFlags: *mut u32, p: *mut c_void);
+            cuMemPrefetchAsync = "cuMemPrefetchAsync" @ 8000 (devPtr: CUdeviceptr, count: usize, dstDevice: CUdevice, hStream: CUstream);
+            cuMemPrefetchAsync_v2 = "cuMemPrefetchAsync" @ 12020 (devPtr: CUdeviceptr, count: usize, location: CUmemLocation, flags: u32, hStream: CUstream);
+            cuMemAdvise = "cuMemAdvise" @ 8000 (devPtr: CUdeviceptr, count: usize, advice: CUmem_advise, device: CUdevice);
+            cuMemAdvise_v2 = "cuMemAdvise" @ 12020 (devPtr: CUdeviceptr, count: usize, advice: CUmem_advise, location: CUmemLocation);
+            cuMemRangeGetAttribute = "cuMemRangeGetAttribute" @ 8000 (data: *mut c_void, dataSize: usize, attribute: CUmem_range_attribute, devPtr: CUdeviceptr, count: usize);
+            cuMemRangeGetAttributes = "cuMemRangeGetAttributes" @ 8000 (data: *mut *mut c_void, dataSizes: *mut usize, attributes: *mut CUmem_range_attribute, numAttributes: usize, devPtr: CUdeviceptr, count: usize);
+            cuPointerGetAttributes = "cuPointerGetAttributes" @ 7000 (numAttributes: u32, attributes: *mut CUpointer_attribute, data: *mut *mut c_void, ptr: CUdeviceptr);
+            cuPointerSetAttribute = "cuPointerSetAttribute" @ 6000 (value: *const c_void, attribute: CUpointer_attribute, ptr: CUdeviceptr);
+            cuMemGetDefaultMemPool = "cuMemGetDefaultMemPool" @ 13000 (pool_out: *mut CUmemoryPool, location: *mut CUmemLocation, type_: CUmemAllocationType);
+            cuMemGetMemPool = "cuMemGetMemPool" @ 13000 (pool_out: *mut CUmemoryPool, location: *mut CUmemLocation, type_: CUmemAllocationType);
+            cuMemSetMemPool = "cuMemSetMemPool" @ 13000 (location: *mut CUmemLocation, type_: CUmemAllocationType, pool: CUmemoryPool);
+
+            // Modules: more ways to load, ask and link
+            cuModuleLoadFatBinary = "cuModuleLoadFatBinary" @ 2000 (module: *mut CUmodule, fatCubin: *const c_void);
+            cuModuleGetLoadingMode = "cuModuleGetLoadingMode" @ 11070 (mode: *mut CUmoduleLoadingMode);
+            cuLibraryLoadFromFile = "cuLibraryLoadFromFile" @ 12000 (library: *mut CUlibrary, fileName: *const c_char, jitOptions: *mut CUjit_option, jitOptionsValues: *mut *mut c_void, numJitOptions: u32, libraryOptions: *mut CUlibraryOption, libraryOptionValues: *mut *mut c_void, numLibraryOptions: u32);
+            cuLibraryGetManaged = "cuLibraryGetManaged" @ 12000 (dptr: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary, name: *const c_char);
+            cuLibraryGetUnifiedFunction = "cuLibraryGetUnifiedFunction" @ 12000 (fptr: *mut *mut c_void, library: CUlibrary, symbol: *const c_char);
+            cuKernelGetLibrary = "cuKernelGetLibrary" @ 12050 (pLib: *mut CUlibrary, kernel: CUkernel);
+            cuKernelSetCacheConfig = "cuKernelSetCacheConfig" @ 12000 (kernel: CUkernel, config: CUfunc_cache, dev: CUdevice);
+            cuFuncSetCacheConfig = "cuFuncSetCacheConfig" @ 3000 (hfunc: CUfunction, config: CUfunc_cache);
+            cuFuncSetSharedMemConfig = "cuFuncSetSharedMemConfig" @ 4020 (hfunc: CUfunction, config: CUsharedconfig);
+            cuLinkCreate_v2 = "cuLinkCreate" @ 6050 (numOptions: u32, options: *mut CUjit_option, optionValues: *mut *mut c_void, stateOut: *mut CUlinkState);
+            cuLinkAddData_v2 = "cuLinkAddData" @ 6050 (state: CUlinkState, type_: CUjitInputType, data: *mut c_void, size: usize, name: *const c_char, numOptions: u32, options: *mut CUjit_option, optionValues: *mut *mut c_void);
+            cuLinkAddFile_v2 = "cuLinkAddFile" @ 6050 (state: CUlinkState, type_: CUjitInputType, path: *const c_char, numOptions: u32, options: *mut CUjit_option, optionValues: *mut *mut c_void);
+            cuLinkComplete = "cuLinkComplete" @ 5050 (state: CUlinkState, cubinOut: *mut *mut c_void, sizeOut: *mut usize);
+            cuLinkDestroy = "cuLinkDestroy" @ 5050 (state: CUlinkState);
         }
     };
 }

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 
 use anyhow::{Result, bail};
 
-/// ABIs that drivers still export and that the 13.5 header no longer has a typedef for.
+/// ABIs that drivers export and that the 13.5 header has no typedef for: older ones, and those that
+/// another header has, which is in no package.
 const GONE_FROM_THE_HEADER: &[(&str, i32)] = &[
     ("cuStreamBeginCapture", 10000),
     ("cuGraphInstantiate", 10000),
@@ -13,6 +14,8 @@ const GONE_FROM_THE_HEADER: &[(&str, i32)] = &[
     ("cuDevicePrimaryCtxRelease", 7000),
     ("cuDevicePrimaryCtxSetFlags", 7000),
     ("cuDevicePrimaryCtxReset", 7000),
+    ("cuProfilerStart", 4000),
+    ("cuProfilerStop", 4000),
 ];
 
 /// One line of the table, or one typedef: a name, a version, the types of the arguments.

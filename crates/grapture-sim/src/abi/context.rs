@@ -1,5 +1,7 @@
 //! Contexts and the calling thread's stack of them.
 
+use std::sync::MutexGuard;
+
 use grapture_sys::*;
 
 use super::{Ptr, device};
@@ -26,6 +28,9 @@ const LIMITS: [Option<usize>; 10] = [
     None,
 ];
 
+/// The identity of a context.
+pub(super) type ContextId = Id<Context>;
+
 /// The most bytes of a thread's stack.
 const MOST_STACK: usize = (512 << 10) - 16;
 /// The most bytes that one miss of the cache fetches.
@@ -35,7 +40,7 @@ const PERSISTING_UNIT: usize = 3_932_160;
 const MOST_PERSISTING: usize = 10 * PERSISTING_UNIT;
 
 /// The context that a C handle names; 201 if it names none.
-fn named(state: &State, context: Ptr<CUctx_st>) -> Result<Id<Context>, CUresult> {
+pub(super) fn named(state: &State, context: Ptr<CUctx_st>) -> Result<Id<Context>, CUresult> {
     state.contexts.find(context.address()).ok_or(CUDA_ERROR_INVALID_CONTEXT)
 }
 
@@ -112,7 +117,10 @@ pub(crate) fn cuCtxGetFlags(sim: &Sim, out: Ptr<u32>) -> Answer {
 }
 
 /// The context that a C handle names, or the current one for null.
-fn named_or_current(state: &mut State, context: Ptr<CUctx_st>) -> Result<Id<Context>, CUresult> {
+pub(super) fn named_or_current(
+    state: &mut State,
+    context: Ptr<CUctx_st>,
+) -> Result<Id<Context>, CUresult> {
     if context.is_null() { state.current() } else { named(state, context) }
 }
 
@@ -183,8 +191,17 @@ pub(crate) fn cuCtxGetLimit(sim: &Sim, out: Ptr<usize>, limit: CUlimit) -> Answe
 pub(crate) fn cuCtxSynchronize(sim: &Sim) -> Answer {
     let mut state = sim.lock();
     let current = state.current()?;
-    capture::check_context_wait(&mut state, current)?;
-    let core = state.context(current)?.core.clone();
+    synchronize(sim, state, current)
+}
+
+/// Waits for all work of a context.
+pub(super) fn synchronize(
+    sim: &Sim,
+    mut state: MutexGuard<'_, State>,
+    context: ContextId,
+) -> Answer {
+    capture::check_context_wait(&mut state, context)?;
+    let core = state.context(context)?.core.clone();
     drop(state);
     sim.engine.wait_context(core.key);
     core.check()

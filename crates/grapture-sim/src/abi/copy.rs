@@ -8,11 +8,11 @@ use grapture_sys::*;
 use super::Ptr;
 use crate::capture;
 use crate::graph::Graphs;
-use crate::sim::{Answer, Sim};
+use crate::sim::{Answer, Sim, State};
 use crate::stream;
 use crate::work::{CopyWork, Place, Work};
 
-fn device(address: CUdeviceptr) -> Place {
+pub(super) fn device(address: CUdeviceptr) -> Place {
     Place::linear(CU_MEMORYTYPE_DEVICE, address)
 }
 
@@ -71,7 +71,7 @@ fn is_pageable(sim: &Sim, copy: &CopyWork, place: &Place) -> bool {
 
 /// Puts a copy on a stream. A pageable source is taken at the call, and the call waits for a copy
 /// into a pageable target, unless the stream captures.
-fn submit(sim: &Sim, stream: Ptr<CUstream_st>, mut copy: CopyWork) -> Answer {
+pub(super) fn submit(sim: &Sim, stream: Ptr<CUstream_st>, mut copy: CopyWork) -> Answer {
     let mut state = sim.lock();
     let id = state.find_stream(stream.address())?;
     if copy.bytes() == 0 {
@@ -115,7 +115,7 @@ pub(super) fn now(sim: &Sim, work: Option<Work>) -> Answer {
     core.check()
 }
 
-fn copy_now(sim: &Sim, source: Place, target: Place, bytes: usize) -> Answer {
+pub(super) fn copy_now(sim: &Sim, source: Place, target: Place, bytes: usize) -> Answer {
     let work = (bytes > 0).then(|| Work::Copy(CopyWork::linear(source, target, bytes)));
     now(sim, work)
 }
@@ -188,6 +188,14 @@ pub(crate) fn cuMemcpyAsync(
     submit(sim, stream, CopyWork::linear(unified(source), unified(target), bytes))
 }
 
+/// The contexts that a copy is between: null, or contexts that there are.
+pub(super) fn check_contexts(state: &State, contexts: [Ptr<CUctx_st>; 2]) -> Answer {
+    let known = |context: &Ptr<CUctx_st>| {
+        context.is_null() || state.contexts.find(context.address()).is_some()
+    };
+    if contexts.iter().all(known) { Ok(()) } else { Err(CUDA_ERROR_INVALID_CONTEXT) }
+}
+
 pub(crate) fn cuMemcpyPeerAsync(
     sim: &Sim,
     target: CUdeviceptr,
@@ -197,16 +205,20 @@ pub(crate) fn cuMemcpyPeerAsync(
     bytes: usize,
     stream: Ptr<CUstream_st>,
 ) -> Answer {
-    let state = sim.lock();
-    for context in [target_context, source_context] {
-        state.contexts.find(context.address()).ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
-    }
+    let mut state = sim.lock();
+    check_contexts(&state, [target_context, source_context])?;
+    let id = state.find_stream(stream.address())?;
+    capture::check_uncapturable(&mut state, id)?;
     drop(state);
     submit(sim, stream, CopyWork::linear(device(source), device(target), bytes))
 }
 
 /// The address that a memory type chooses.
-fn address(kind: CUmemorytype, host: usize, device: CUdeviceptr) -> Result<u64, CUresult> {
+pub(super) fn address(
+    kind: CUmemorytype,
+    host: usize,
+    device: CUdeviceptr,
+) -> Result<u64, CUresult> {
     match kind {
         CU_MEMORYTYPE_HOST => Ok(host as u64),
         CU_MEMORYTYPE_DEVICE | CU_MEMORYTYPE_UNIFIED => Ok(device),
@@ -215,12 +227,8 @@ fn address(kind: CUmemorytype, host: usize, device: CUdeviceptr) -> Result<u64, 
     }
 }
 
-pub(crate) fn cuMemcpy2DAsync_v2(
-    sim: &Sim,
-    params: Ptr<CUDA_MEMCPY2D_v2>,
-    stream: Ptr<CUstream_st>,
-) -> Answer {
-    let p = params.read()?;
+/// The copy that the parameters of a two-dimensional copy describe.
+pub(super) fn from_2d(p: &CUDA_MEMCPY2D_v2) -> Result<CopyWork, CUresult> {
     let source = Place {
         kind: p.srcMemoryType,
         address: address(p.srcMemoryType, p.srcHost.expose_provenance(), p.srcDevice)?,
@@ -239,15 +247,16 @@ pub(crate) fn cuMemcpy2DAsync_v2(
         pitch: p.dstPitch,
         rows: 0,
     };
-    let copy = CopyWork {
-        source,
-        target,
-        width: p.WidthInBytes,
-        height: p.Height,
-        depth: 1,
-        staged: None,
-    };
-    submit(sim, stream, copy)
+    let (width, height) = (p.WidthInBytes, p.Height);
+    Ok(CopyWork { source, target, width, height, depth: 1, staged: None })
+}
+
+pub(crate) fn cuMemcpy2DAsync_v2(
+    sim: &Sim,
+    params: Ptr<CUDA_MEMCPY2D_v2>,
+    stream: Ptr<CUstream_st>,
+) -> Answer {
+    submit(sim, stream, from_2d(&params.read()?)?.tight())
 }
 
 pub(crate) fn cuMemcpy3DAsync_v2(
@@ -255,7 +264,7 @@ pub(crate) fn cuMemcpy3DAsync_v2(
     params: Ptr<CUDA_MEMCPY3D_v2>,
     stream: Ptr<CUstream_st>,
 ) -> Answer {
-    submit(sim, stream, from_3d(&params.read()?)?)
+    submit(sim, stream, from_3d(&params.read()?)?.tight())
 }
 
 /// The copy that the parameters of a three-dimensional copy or of a copy node describe.

@@ -6,8 +6,8 @@ use grapture_sys::*;
 
 use super::Ptr;
 use crate::context::{self, Context};
-use crate::device;
 use crate::handle::Id;
+use crate::origin::Origin;
 use crate::sim::{Answer, Sim};
 
 pub(crate) fn cuDeviceGetCount(sim: &Sim, count: Ptr<i32>) -> Answer {
@@ -21,10 +21,11 @@ pub(crate) fn cuDeviceGet(sim: &Sim, out: Ptr<CUdevice>, ordinal: i32) -> Answer
 }
 
 pub(crate) fn cuDeviceGetName(sim: &Sim, name: Ptr<c_char>, len: i32, dev: CUdevice) -> Answer {
-    sim.lock().device(dev)?;
-    write_text(name, len, device::NAME)
+    let text = sim.lock().device(dev)?.config.its_name().to_owned();
+    write_text(name, len, &text)
 }
 
+/// A part of it would name no device.
 pub(crate) fn cuDeviceGetPCIBusId(sim: &Sim, id: Ptr<c_char>, len: i32, dev: CUdevice) -> Answer {
     let text = sim.lock().device(dev)?.pci_bus_id();
     // Other than a name, this is not cut.
@@ -53,7 +54,7 @@ pub(crate) fn cuDeviceGetUuid_v2(sim: &Sim, uuid: Ptr<CUuuid>, dev: CUdevice) ->
 }
 
 pub(crate) fn cuDeviceTotalMem_v2(sim: &Sim, bytes: Ptr<usize>, dev: CUdevice) -> Answer {
-    let total = sim.lock().device(dev)?.memory_bytes;
+    let total = sim.lock().device(dev)?.config.memory();
     bytes.write(total)
 }
 
@@ -91,7 +92,7 @@ pub(crate) fn cuDevicePrimaryCtxRetain(sim: &Sim, out: Ptr<CUcontext>, dev: CUde
     };
     let device = state.device(dev)?;
     device.primary = Some(context);
-    device.retains += 1;
+    device.retained_by.push(Origin::current());
     out.write(context.raw())
 }
 
@@ -102,11 +103,8 @@ pub(crate) fn cuDevicePrimaryCtxRelease(sim: &Sim, dev: CUdevice) -> Answer {
 pub(crate) fn cuDevicePrimaryCtxRelease_v2(sim: &Sim, dev: CUdevice) -> Answer {
     let mut state = sim.lock();
     let device = state.device(dev)?;
-    if device.retains == 0 {
-        return Err(CUDA_ERROR_INVALID_CONTEXT);
-    }
-    device.retains -= 1;
-    let ended = if device.retains == 0 { device.end_primary() } else { None };
+    device.retained_by.pop().ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
+    let ended = if device.retained_by.is_empty() { device.end_primary() } else { None };
     drop(state);
     ended.map_or(Ok(()), |context| end(sim, context))
 }
@@ -118,7 +116,7 @@ pub(crate) fn cuDevicePrimaryCtxReset(sim: &Sim, dev: CUdevice) -> Answer {
 pub(crate) fn cuDevicePrimaryCtxReset_v2(sim: &Sim, dev: CUdevice) -> Answer {
     let mut state = sim.lock();
     let device = state.device(dev)?;
-    device.retains = 0;
+    device.retained_by.clear();
     let ended = device.end_primary();
     drop(state);
     ended.map_or(Ok(()), |context| end(sim, context))

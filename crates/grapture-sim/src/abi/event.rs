@@ -126,6 +126,15 @@ pub(crate) fn cuEventSynchronize(sim: &Sim, event: Ptr<CUevent_st>) -> Answer {
     core.check()
 }
 
+pub(crate) fn cuEventElapsedTime_v2(
+    sim: &Sim,
+    out: Ptr<f32>,
+    start: Ptr<CUevent_st>,
+    end: Ptr<CUevent_st>,
+) -> Answer {
+    cuEventElapsedTime(sim, out, start, end)
+}
+
 pub(crate) fn cuEventElapsedTime(
     sim: &Sim,
     out: Ptr<f32>,

@@ -49,7 +49,7 @@ fn submit(sim: &Sim, stream: Ptr<CUstream_st>, fill: FillWork) -> Answer {
 }
 
 fn fill_now(sim: &Sim, fill: FillWork) -> Answer {
-    if fill.width == 0 {
+    if fill.width == 0 || fill.height == 0 {
         return copy::now(sim, None);
     }
     sim.lock().current()?;
@@ -64,6 +64,43 @@ pub(crate) fn cuMemsetD8_v2(sim: &Sim, target: CUdeviceptr, value: u8, count: us
 
 pub(crate) fn cuMemsetD32_v2(sim: &Sim, target: CUdeviceptr, value: u32, count: usize) -> Answer {
     fill_now(sim, row(target, value, 4, count))
+}
+
+pub(crate) fn cuMemsetD16_v2(sim: &Sim, target: CUdeviceptr, value: u16, count: usize) -> Answer {
+    fill_now(sim, row(target, value.into(), 2, count))
+}
+
+pub(crate) fn cuMemsetD2D8_v2(
+    sim: &Sim,
+    target: CUdeviceptr,
+    pitch: usize,
+    value: u8,
+    width: usize,
+    height: usize,
+) -> Answer {
+    fill_now(sim, FillWork { pitch, height, ..row(target, value.into(), 1, width) })
+}
+
+pub(crate) fn cuMemsetD2D16_v2(
+    sim: &Sim,
+    target: CUdeviceptr,
+    pitch: usize,
+    value: u16,
+    width: usize,
+    height: usize,
+) -> Answer {
+    fill_now(sim, FillWork { pitch, height, ..row(target, value.into(), 2, width) })
+}
+
+pub(crate) fn cuMemsetD2D32_v2(
+    sim: &Sim,
+    target: CUdeviceptr,
+    pitch: usize,
+    value: u32,
+    width: usize,
+    height: usize,
+) -> Answer {
+    fill_now(sim, FillWork { pitch, height, ..row(target, value, 4, width) })
 }
 
 pub(crate) fn cuMemsetD8Async(

@@ -4,7 +4,7 @@ use core::ffi::c_char;
 
 use grapture_sys::*;
 
-use super::Ptr;
+use super::{Ptr, context_config};
 use crate::device;
 use crate::handle::Id;
 use crate::module::{Function, KernelCode, Settings};
@@ -33,6 +33,7 @@ pub(super) fn attribute(
     code: &KernelCode,
     settings: &Settings,
     attribute: CUfunction_attribute,
+    capability: u32,
 ) -> Result<i32, CUresult> {
     let set = settings.get(attribute.0 as i32);
     Ok(match attribute {
@@ -42,7 +43,7 @@ pub(super) fn attribute(
         CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES => code.local_bytes as i32,
         CU_FUNC_ATTRIBUTE_NUM_REGS => code.registers as i32,
         CU_FUNC_ATTRIBUTE_PTX_VERSION => code.target,
-        CU_FUNC_ATTRIBUTE_BINARY_VERSION => device::CAPABILITY as i32,
+        CU_FUNC_ATTRIBUTE_BINARY_VERSION => capability as i32,
         CU_FUNC_ATTRIBUTE_CACHE_MODE_CA => 0,
         CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES => settings.max_dynamic_shared(code) as i32,
         CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT => set.unwrap_or(-1),
@@ -107,7 +108,9 @@ pub(crate) fn cuFuncGetAttribute(
     out.required()?;
     let state = sim.lock();
     let function = sound(&state, function)?;
-    out.write(attribute(&function.code, &function.settings, which)?)
+    let device = state.context(function.context)?.core.device;
+    let capability = sim.config.device_config(device).capability();
+    out.write(attribute(&function.code, &function.settings, which, capability)?)
 }
 
 pub(crate) fn cuFuncSetAttribute(
@@ -120,6 +123,24 @@ pub(crate) fn cuFuncSetAttribute(
     let id = named(&state, function)?;
     let function = state.functions.get_mut(id).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
     set_attribute(&function.code, &mut function.settings, which, value)
+}
+
+pub(crate) fn cuFuncSetCacheConfig(
+    sim: &Sim,
+    function: Ptr<CUfunc_st>,
+    config: CUfunc_cache,
+) -> Answer {
+    sound(&sim.lock(), function)?;
+    context_config::check_cache(config)
+}
+
+pub(crate) fn cuFuncSetSharedMemConfig(
+    sim: &Sim,
+    function: Ptr<CUfunc_st>,
+    config: CUsharedconfig,
+) -> Answer {
+    sound(&sim.lock(), function)?;
+    context_config::check_banks(config)
 }
 
 pub(crate) fn cuFuncGetModule(sim: &Sim, out: Ptr<CUmodule>, function: Ptr<CUfunc_st>) -> Answer {

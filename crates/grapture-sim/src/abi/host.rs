@@ -135,6 +135,28 @@ pub(crate) fn cuStreamWriteValue32_v2(
     submit(sim, stream, vec![op])
 }
 
+pub(crate) fn cuStreamWaitValue64_v2(
+    sim: &Sim,
+    stream: Ptr<CUstream_st>,
+    address: CUdeviceptr,
+    value: u64,
+    flags: u32,
+) -> Answer {
+    let op = wait_op(address, value, 8, flags)?;
+    submit(sim, stream, vec![op])
+}
+
+pub(crate) fn cuStreamWriteValue64_v2(
+    sim: &Sim,
+    stream: Ptr<CUstream_st>,
+    address: CUdeviceptr,
+    value: u64,
+    flags: u32,
+) -> Answer {
+    let op = write_op(address, value, 8, flags)?;
+    submit(sim, stream, vec![op])
+}
+
 pub(crate) fn cuStreamBatchMemOp_v2(
     sim: &Sim,
     stream: Ptr<CUstream_st>,

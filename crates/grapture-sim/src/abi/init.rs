@@ -29,7 +29,17 @@ pub(super) fn is_pure(function: Function) -> bool {
 pub(super) fn works_before_init(function: Function) -> bool {
     use Function::*;
     is_pure(function)
-        || matches!(function, cuUserObjectCreate | cuUserObjectRetain | cuUserObjectRelease)
+        || matches!(
+            function,
+            cuUserObjectCreate
+                | cuUserObjectRetain
+                | cuUserObjectRelease
+                | cuGetExportTable
+                | cuLibraryUnload
+                | cuEventDestroy_v2
+                | cuMemAdvise
+                | cuMemAdvise_v2
+        )
 }
 
 pub(crate) fn cuInit(sim: &Sim, flags: u32) -> Answer {

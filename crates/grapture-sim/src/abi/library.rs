@@ -5,11 +5,13 @@ use std::collections::HashMap;
 
 use grapture_sys::*;
 
-use super::{Ptr, function, module};
+use super::{Ptr, context_config, function, module};
 use crate::capture;
 use crate::context::Context;
 use crate::handle::Id;
-use crate::module::{Function, Image, JitOptions, Kernel, KernelCode, Library, Module, Settings};
+use crate::module::{
+    Function, Image, JitOptions, Kernel, KernelCode, Library, Module, Refused, Settings,
+};
 use crate::sim::{Answer, Sim, State};
 
 fn named(state: &State, library: Ptr<CUlib_st>) -> Result<Id<Library>, CUresult> {
@@ -72,16 +74,52 @@ pub(crate) fn cuLibraryLoadData(
     options: Ptr<CUjit_option>,
     values: Ptr<*mut c_void>,
     count: u32,
-    _library_options: Ptr<CUlibraryOption>,
+    library_options: Ptr<CUlibraryOption>,
     _library_values: Ptr<*mut c_void>,
     library_count: u32,
 ) -> Answer {
     out.required()?;
-    if library_count != 0 {
-        return Err(CUDA_ERROR_NOT_SUPPORTED);
-    }
+    check_options(library_options, library_count)?;
     let options = JitOptions::read(count, options, values)?;
-    let compiled = Image::read(image).and_then(|image| image.compile(sim.config.version()));
+    load(sim, out, Image::read(image), options)
+}
+
+/// That the image stays is well. A table that is shared with the host's code is not modelled.
+fn check_options(options: Ptr<CUlibraryOption>, count: u32) -> Answer {
+    options.read_all(count as usize)?.into_iter().try_for_each(|option| match option {
+        CU_LIBRARY_BINARY_IS_PRESERVED => Ok(()),
+        CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE => Err(CUDA_ERROR_NOT_SUPPORTED),
+        _ => Err(CUDA_ERROR_INVALID_VALUE),
+    })
+}
+
+pub(crate) fn cuLibraryLoadFromFile(
+    sim: &Sim,
+    out: Ptr<CUlibrary>,
+    path: Ptr<c_char>,
+    options: Ptr<CUjit_option>,
+    values: Ptr<*mut c_void>,
+    count: u32,
+    library_options: Ptr<CUlibraryOption>,
+    _library_values: Ptr<*mut c_void>,
+    library_count: u32,
+) -> Answer {
+    out.required()?;
+    check_options(library_options, library_count)?;
+    let options = JitOptions::read(count, options, values)?;
+    let path = path.text()?.to_str().map_err(|_| CUDA_ERROR_FILE_NOT_FOUND)?;
+    let bytes = std::fs::read(path).map_err(|_| CUDA_ERROR_FILE_NOT_FOUND)?;
+    load(sim, out, Image::of_file(bytes), options)
+}
+
+fn load(
+    sim: &Sim,
+    out: Ptr<CUlibrary>,
+    image: Result<Image, Refused>,
+    options: JitOptions,
+) -> Answer {
+    let compiled =
+        image.and_then(|image| image.compile(sim.config.version(), sim.config.newest_capability()));
     let code = options.report(compiled)?;
     let mut state = sim.lock();
     let all = KernelCode::all(&code);
@@ -177,6 +215,52 @@ pub(crate) fn cuLibraryGetGlobal(
     module::global(loaded, address, bytes, name)
 }
 
+/// No variable of a module is managed.
+pub(crate) fn cuLibraryGetManaged(
+    sim: &Sim,
+    address: Ptr<CUdeviceptr>,
+    bytes: Ptr<usize>,
+    library: Ptr<CUlib_st>,
+    name: Ptr<c_char>,
+) -> Answer {
+    named(&sim.lock(), library)?;
+    name.required()?;
+    if address.is_null() && bytes.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    Err(CUDA_ERROR_NOT_FOUND)
+}
+
+/// No function of a library is one with the host's.
+pub(crate) fn cuLibraryGetUnifiedFunction(
+    sim: &Sim,
+    _out: Ptr<*mut c_void>,
+    library: Ptr<CUlib_st>,
+    _name: Ptr<c_char>,
+) -> Answer {
+    named(&sim.lock(), library)?;
+    Err(CUDA_ERROR_INVALID_VALUE)
+}
+
+pub(crate) fn cuKernelGetLibrary(sim: &Sim, out: Ptr<CUlibrary>, handle: Ptr<CUkern_st>) -> Answer {
+    out.required()?;
+    let state = sim.lock();
+    let known = state.kernels.get(kernel(&state, handle)?).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+    out.write(known.library.raw())
+}
+
+pub(crate) fn cuKernelSetCacheConfig(
+    sim: &Sim,
+    handle: Ptr<CUkern_st>,
+    config: CUfunc_cache,
+    dev: CUdevice,
+) -> Answer {
+    let mut state = sim.lock();
+    kernel(&state, handle)?;
+    state.device(dev)?;
+    context_config::check_cache(config)
+}
+
 pub(crate) fn cuKernelGetFunction(
     sim: &Sim,
     out: Ptr<CUfunction>,
@@ -211,7 +295,8 @@ pub(crate) fn cuKernelGetAttribute(
     let mut state = sim.lock();
     state.device(dev)?;
     let known = state.kernels.get(kernel(&state, handle)?).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
-    out.write(function::attribute(&known.code, &known.settings, which)?)
+    let capability = sim.config.device_config(dev as usize).capability();
+    out.write(function::attribute(&known.code, &known.settings, which, capability)?)
 }
 
 /// Sets an attribute of a kernel, also of its functions in contexts.

@@ -61,7 +61,7 @@ fn find(
         return Ok(Err(CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND));
     }
     let best = present
-        .filter(|function| function.info().since <= version)
+        .filter(|function| version < 0 || function.info().since <= version)
         .max_by_key(|function| function.info().since);
     let per_thread = flags & u64::from(CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM.0) != 0;
     Ok(match best {

@@ -3,7 +3,6 @@
 use core::ffi::c_void;
 
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 use grapture_sys::*;
 
@@ -11,7 +10,7 @@ use super::Ptr;
 use crate::capture;
 use crate::context::Context;
 use crate::handle::Id;
-use crate::memory::{ALIGNMENT, Allocation, AllocationKind, SharedBytes};
+use crate::memory::{ALIGNMENT, AllocationKind, SharedBytes};
 use crate::sim::{Answer, Sim, State};
 
 /// The most bytes of a row, as the device tells it.
@@ -22,6 +21,9 @@ const HOST_ALLOC_FLAGS: u32 =
 /// The flags of `cuMemHostRegister` that are modelled.
 const REGISTER_FLAGS: u32 =
     CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY;
+
+/// What `cuMemHostGetFlags` tells of managed memory.
+const MANAGED_FLAGS: u32 = CU_MEMHOSTALLOC_DEVICEMAP;
 
 /// The current context and its device, for a call that is unsafe during captures.
 fn unsafe_call(state: &mut State) -> Result<(Id<Context>, usize), CUresult> {
@@ -35,7 +37,7 @@ pub(crate) fn cuMemGetInfo_v2(sim: &Sim, free: Ptr<usize>, total: Ptr<usize>) ->
     let context = state.current()?;
     let device = state.context(context)?.core.device;
     free.offer(sim.memory.free_bytes(device));
-    total.offer(sim.config.memory());
+    total.offer(sim.memory.total_bytes(device));
     Ok(())
 }
 
@@ -125,7 +127,11 @@ pub(crate) fn cuMemHostAlloc(sim: &Sim, out: Ptr<*mut c_void>, bytes: usize, fla
         return out.write(std::ptr::null_mut());
     }
     let kind = AllocationKind::Pinned;
-    let address = sim.memory.allocate_host(kind, device, Some(context), bytes)?;
+    // Memory is mapped always, and portable unless its writes are combined.
+    let combined = flags & CU_MEMHOSTALLOC_WRITECOMBINED;
+    let portable = if combined == 0 { CU_MEMHOSTALLOC_PORTABLE } else { 0 };
+    let told = combined | portable | CU_MEMHOSTALLOC_DEVICEMAP;
+    let address = sim.memory.allocate_host(kind, device, Some(context), bytes, told)?;
     out.write(std::ptr::with_exposed_provenance_mut(address as usize))
 }
 
@@ -134,6 +140,13 @@ pub(crate) fn cuMemFreeHost(sim: &Sim, address: Ptr<c_void>) -> Answer {
         return capture::check_unsafe_call(&mut sim.lock());
     }
     free(sim, address.address() as u64, |kind| kind == AllocationKind::Pinned)
+}
+
+pub(crate) fn cuMemHostGetFlags(sim: &Sim, out: Ptr<u32>, host: Ptr<c_void>) -> Answer {
+    out.required()?;
+    sim.lock().current()?;
+    let found = sim.memory.find(host.address() as u64).filter(|found| found.kind.is_host());
+    out.write(found.ok_or(CUDA_ERROR_INVALID_VALUE)?.flags)
 }
 
 pub(crate) fn cuMemHostGetDevicePointer_v2(
@@ -170,7 +183,8 @@ pub(crate) fn cuMemHostRegister_v2(
     // `cuMemHostUnregister`, which waits for the work that uses them, and orders its own accesses
     // with those of the device, as the driver demands.
     let region = unsafe { SharedBytes::from_raw(start, bytes) };
-    sim.memory.register(region, device, Some(context))
+    let told = flags & CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+    sim.memory.register(region, device, Some(context), told)
 }
 
 pub(crate) fn cuMemHostUnregister(sim: &Sim, host: Ptr<c_void>) -> Answer {
@@ -197,7 +211,8 @@ pub(crate) fn cuMemAllocManaged(
     if bytes == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    out.write(sim.memory.allocate_host(AllocationKind::Managed, device, Some(context), bytes)?)
+    let kind = AllocationKind::Managed;
+    out.write(sim.memory.allocate_host(kind, device, Some(context), bytes, MANAGED_FLAGS)?)
 }
 
 pub(crate) fn cuMemGetAddressRange_v2(
@@ -211,76 +226,4 @@ pub(crate) fn cuMemGetAddressRange_v2(
     base.offer(found.start);
     size.offer(found.len());
     Ok(())
-}
-
-pub(crate) fn cuPointerGetAttribute(
-    sim: &Sim,
-    data: Ptr<c_void>,
-    attribute: CUpointer_attribute,
-    address: CUdeviceptr,
-) -> Answer {
-    data.required()?;
-    let found = sim.memory.find(address).ok_or(CUDA_ERROR_INVALID_VALUE)?;
-    tell(sim, data, attribute, address, &found)
-}
-
-/// The access of `CU_POINTER_ATTRIBUTE_ACCESS_FLAGS`.
-const ACCESS_READ_WRITE: u32 = 3;
-
-/// Where the pages begin that hold an allocation, and their bytes.
-fn mapping(found: &Allocation) -> (u64, u64) {
-    let page = match found.kind {
-        AllocationKind::Pooled => 32 << 20,
-        AllocationKind::Registered => 4096,
-        _ => 2 << 20,
-    };
-    let start = found.start / page * page;
-    (start, (found.start + found.len() as u64 - start).next_multiple_of(page))
-}
-
-fn tell(
-    sim: &Sim,
-    data: Ptr<c_void>,
-    attribute: CUpointer_attribute,
-    address: u64,
-    found: &Arc<Allocation>,
-) -> Answer {
-    let managed = found.kind == AllocationKind::Managed;
-    let on_host = found.kind.is_host() && !managed;
-    match attribute {
-        CU_POINTER_ATTRIBUTE_CONTEXT => {
-            let own = found.context.filter(|_| found.kind != AllocationKind::Pooled);
-            data.cast().write(own.map_or(std::ptr::null_mut(), Id::raw))
-        }
-        CU_POINTER_ATTRIBUTE_MEMORY_TYPE => {
-            let kind = if on_host { CU_MEMORYTYPE_HOST } else { CU_MEMORYTYPE_DEVICE };
-            data.cast().write(kind.0)
-        }
-        CU_POINTER_ATTRIBUTE_DEVICE_POINTER => data.cast().write(address),
-        CU_POINTER_ATTRIBUTE_HOST_POINTER if found.kind.is_host() => data.cast().write(address),
-        CU_POINTER_ATTRIBUTE_BUFFER_ID => data.cast().write(found.id),
-        CU_POINTER_ATTRIBUTE_IS_MANAGED => data.cast().write(u32::from(managed)),
-        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL => data.cast().write(found.device as i32),
-        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR => data.cast().write(found.start),
-        CU_POINTER_ATTRIBUTE_RANGE_SIZE => data.cast().write(found.len()),
-        CU_POINTER_ATTRIBUTE_MAPPED => data.cast().write(1_u32),
-        CU_POINTER_ATTRIBUTE_P2P_TOKENS => data.cast().write([0_u64; 2]),
-        CU_POINTER_ATTRIBUTE_SYNC_MEMOPS => data.cast().write(u32::from(managed)),
-        // What a program may do with memory beyond this process: nothing here does it.
-        CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE
-        | CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE
-        | CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE => {
-            data.cast().write(u32::from(found.kind == AllocationKind::Device))
-        }
-        CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES => data.cast().write(0_u64),
-        CU_POINTER_ATTRIBUTE_ACCESS_FLAGS => data.cast().write(ACCESS_READ_WRITE),
-        CU_POINTER_ATTRIBUTE_MAPPING_SIZE => data.cast().write(mapping(found).1),
-        CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR => data.cast().write(mapping(found).0),
-        CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID => data.cast().write(found.id + 1),
-        CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE => {
-            let pool = found.pool.filter(|pool| sim.lock().pools.contains(*pool));
-            data.cast().write(pool.map_or(std::ptr::null_mut(), Id::raw))
-        }
-        _ => Err(CUDA_ERROR_INVALID_VALUE),
-    }
 }

@@ -24,8 +24,11 @@ mod graph_node;
 mod user_object;
 
 mod context;
+mod context_config;
 pub(crate) mod copy;
+mod copy_now;
 mod device;
+mod device_more;
 mod event;
 pub(crate) mod fill;
 mod function;
@@ -35,21 +38,25 @@ mod launch;
 mod launch_attribute;
 mod library;
 mod lookup;
+mod managed;
 mod memory;
 mod module;
 mod occupancy;
 mod pointer;
+mod pointer_attribute;
 mod pool;
 mod stream;
+mod tools;
 
 use core::ffi::{c_char, c_void};
 
 use grapture_sys::*;
 
-pub(crate) use pointer::{Argument, Ptr};
+pub(crate) use pointer::{Argument, MemLocation, Ptr};
 
 use crate::sim::{Answer, Sim};
 use crate::slots::{self, SLOTS};
+use crate::trace::Line;
 use crate::work::in_host_function;
 
 /// Names the modelled functions, by the module that implements them. Those of `unmodelled` are
@@ -124,30 +131,46 @@ modelled! {
         cuCtxGetCurrent cuCtxGetDevice cuCtxGetFlags cuCtxGetId cuCtxGetApiVersion
         cuCtxGetStreamPriorityRange cuCtxSetLimit cuCtxGetLimit cuCtxSynchronize;
     stream: cuStreamCreate cuStreamCreateWithPriority cuStreamGetPriority cuStreamGetFlags
-        cuStreamGetId cuStreamGetCtx cuStreamGetDevice cuStreamDestroy_v2 cuStreamQuery
+        cuStreamGetId cuStreamGetCtx cuStreamGetCtx_v2 cuStreamGetDevice cuStreamDestroy_v2 cuStreamQuery
         cuStreamSynchronize cuStreamGetAttribute cuStreamSetAttribute cuStreamCopyAttributes;
     host: cuLaunchHostFunc cuStreamAddCallback cuStreamAttachMemAsync cuStreamWaitValue32_v2
-        cuStreamWriteValue32_v2 cuStreamBatchMemOp_v2;
+        cuStreamWriteValue32_v2 cuStreamWaitValue64_v2 cuStreamWriteValue64_v2
+        cuStreamBatchMemOp_v2;
     event: cuEventCreate cuEventDestroy_v2 cuEventRecord cuEventRecordWithFlags cuStreamWaitEvent
-        cuEventQuery cuEventSynchronize cuEventElapsedTime;
+        cuEventQuery cuEventSynchronize cuEventElapsedTime cuEventElapsedTime_v2;
     memory: cuMemGetInfo_v2 cuMemAlloc_v2 cuMemAllocPitch_v2 cuMemFree_v2 cuMemAllocHost_v2
-        cuMemHostAlloc cuMemFreeHost cuMemHostGetDevicePointer_v2 cuMemHostRegister_v2
-        cuMemHostUnregister cuMemAllocManaged cuMemGetAddressRange_v2 cuPointerGetAttribute;
+        cuMemHostAlloc cuMemFreeHost cuMemHostGetFlags cuMemHostGetDevicePointer_v2 cuMemHostRegister_v2
+        cuMemHostUnregister cuMemAllocManaged cuMemGetAddressRange_v2;
     copy: cuMemcpyHtoD_v2 cuMemcpyDtoH_v2 cuMemcpyDtoD_v2 cuMemcpyHtoDAsync_v2
         cuMemcpyDtoHAsync_v2 cuMemcpyDtoDAsync_v2 cuMemcpyAsync cuMemcpyPeerAsync
         cuMemcpy2DAsync_v2 cuMemcpy3DAsync_v2;
-    fill: cuMemsetD8_v2 cuMemsetD32_v2 cuMemsetD8Async cuMemsetD16Async cuMemsetD32Async
+    fill: cuMemsetD8_v2 cuMemsetD16_v2 cuMemsetD2D8_v2 cuMemsetD2D16_v2 cuMemsetD2D32_v2 cuMemsetD32_v2 cuMemsetD8Async cuMemsetD16Async cuMemsetD32Async
         cuMemsetD2D8Async cuMemsetD2D16Async cuMemsetD2D32Async;
     pool: cuDeviceGetDefaultMemPool cuDeviceGetMemPool cuDeviceSetMemPool cuMemAllocAsync
         cuMemAllocFromPoolAsync cuMemFreeAsync cuMemPoolCreate cuMemPoolDestroy cuMemPoolTrimTo
-        cuMemPoolSetAttribute cuMemPoolGetAttribute cuMemPoolSetAccess cuMemPoolGetAccess;
-    module: cuModuleLoad cuModuleLoadData cuModuleLoadDataEx cuModuleUnload cuModuleGetFunction
+        cuMemPoolSetAttribute cuMemPoolGetAttribute cuMemPoolSetAccess cuMemPoolGetAccess
+        cuMemGetDefaultMemPool cuMemGetMemPool cuMemSetMemPool;
+    module: cuModuleLoad cuModuleLoadFatBinary cuModuleGetLoadingMode cuModuleLoadData cuModuleLoadDataEx cuModuleUnload cuModuleGetFunction
         cuModuleGetFunctionCount cuModuleEnumerateFunctions cuModuleGetGlobal_v2;
     function: cuFuncGetAttribute cuFuncSetAttribute cuFuncGetModule cuFuncGetName
-        cuFuncGetParamInfo cuFuncIsLoaded cuFuncLoad;
-    library: cuLibraryLoadData cuLibraryUnload cuLibraryGetKernel cuLibraryGetKernelCount
+        cuFuncGetParamInfo cuFuncIsLoaded cuFuncLoad cuFuncSetCacheConfig
+        cuFuncSetSharedMemConfig;
+    library: cuLibraryLoadFromFile cuLibraryGetManaged cuLibraryGetUnifiedFunction cuKernelGetLibrary cuKernelSetCacheConfig
+        cuLibraryLoadData cuLibraryUnload cuLibraryGetKernel cuLibraryGetKernelCount
         cuLibraryEnumerateKernels cuLibraryGetModule cuLibraryGetGlobal cuKernelGetFunction
         cuKernelGetName cuKernelGetAttribute cuKernelSetAttribute cuKernelGetParamInfo;
+    tools: cuGetExportTable cuProfilerStart cuProfilerStop;
+    context_config: cuCtxCreate_v3 cuCtxCreate_v4 cuCtxGetExecAffinity cuCtxGetCacheConfig
+        cuCtxSetCacheConfig cuCtxGetSharedMemConfig cuCtxSetSharedMemConfig cuCtxSetFlags
+        cuCtxResetPersistingL2Cache cuCtxGetDevice_v2 cuCtxSynchronize_v2 cuCtxAttach cuCtxDetach
+        cuCtxEnablePeerAccess cuCtxDisablePeerAccess;
+    device_more: cuDeviceGetByPCIBusId cuDeviceComputeCapability cuDeviceGetProperties
+        cuDeviceGetP2PAttribute cuDeviceGetTexture1DLinearMaxWidth cuDeviceGetExecAffinitySupport;
+    copy_now: cuMemcpy cuMemcpyPeer cuMemcpy2D_v2 cuMemcpy2DUnaligned_v2 cuMemcpy3D_v2
+        cuMemcpy3DPeer cuMemcpy3DPeerAsync;
+    managed: cuMemPrefetchAsync cuMemPrefetchAsync_v2 cuMemAdvise cuMemAdvise_v2
+        cuMemRangeGetAttribute cuMemRangeGetAttributes;
+    pointer_attribute: cuPointerGetAttribute cuPointerGetAttributes cuPointerSetAttribute;
     launch: cuLaunchKernel cuLaunchKernelEx cuLaunchCooperativeKernel;
     occupancy: cuOccupancyMaxActiveBlocksPerMultiprocessor
         cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags cuOccupancyMaxPotentialBlockSize
@@ -178,7 +201,10 @@ macro_rules! define {
                 ///
                 /// The arguments are as the C function of this name demands.
                 pub(crate) unsafe fn $symbol(slot: usize, $($arg: $ty),*) -> CUresult {
-                    enter(slot, Function::$symbol, |sim| {
+                    let arguments = |_line: &mut Line| {
+                        $(_line.argument(stringify!($arg), &$arg);)*
+                    };
+                    enter(slot, Function::$symbol, arguments, |sim| {
                         implementation::$symbol(sim, $({
                             // SAFETY: the caller's promise for this argument.
                             unsafe { Argument::wrap($arg) }
@@ -249,30 +275,43 @@ pub(crate) fn address_of(slot: usize, function: Function, per_thread: bool) -> *
 }
 
 /// Not a slot: slot 0 with the null stream of each thread.
-const PER_THREAD: usize = SLOTS;
+pub(crate) const PER_THREAD: usize = SLOTS;
 
 const _: () = assert!(SLOTS == 32, "`address_of` names each slot");
 
-/// What every call does: finds its simulation, counts, and fails if it is planned to.
-fn enter(slot: usize, function: Function, call: impl FnOnce(&Sim) -> Answer) -> CUresult {
+/// What every call does: finds its simulation, counts, fails if it is planned to, and is traced.
+fn enter(
+    slot: usize,
+    function: Function,
+    arguments: impl Fn(&mut Line),
+    call: impl FnOnce(&Sim) -> Answer,
+) -> CUresult {
     if slot == PER_THREAD {
-        return slots::with_per_thread_null(|| enter(0, function, call));
+        return slots::with_per_thread_null(|| enter(0, function, arguments, call));
     }
     let Some(sim) = slots::sim(slot) else { return CUDA_ERROR_DEINITIALIZED };
-    let answer = sim.calls.enter(function).and_then(|()| {
-        if !is_present(&sim, function) {
-            return Err(CUDA_ERROR_NOT_SUPPORTED);
-        }
-        if in_host_function() && !init::is_pure(function) {
-            return Err(CUDA_ERROR_NOT_PERMITTED);
-        }
-        if !init::works_before_init(function) && !sim.lock().initialized {
-            return Err(CUDA_ERROR_NOT_INITIALIZED);
-        }
-        call(&sim)
-    });
-    match answer {
+    let origin = sim.calls.enter(function);
+    let code = match permit(&sim, function).and_then(|()| call(&sim)) {
         Ok(()) => CUDA_SUCCESS,
         Err(code) => code,
+    };
+    if let Some(trace) = &sim.trace {
+        trace.write(origin, code, arguments);
     }
+    code
+}
+
+/// Whether a call may go on: its code if it is to fail, or cannot be called now.
+fn permit(sim: &Sim, function: Function) -> Answer {
+    sim.calls.check_plan(function)?;
+    if !is_present(sim, function) {
+        return Err(CUDA_ERROR_NOT_SUPPORTED);
+    }
+    if in_host_function() && !init::is_pure(function) {
+        return Err(CUDA_ERROR_NOT_PERMITTED);
+    }
+    if !init::works_before_init(function) && !sim.lock().initialized {
+        return Err(CUDA_ERROR_NOT_INITIALIZED);
+    }
+    Ok(())
 }

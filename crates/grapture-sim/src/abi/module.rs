@@ -34,6 +34,15 @@ pub(crate) fn cuModuleLoadData(sim: &Sim, out: Ptr<CUmodule>, image: Ptr<c_void>
     load(sim, out, Image::read(image), JitOptions::default())
 }
 
+pub(crate) fn cuModuleLoadFatBinary(sim: &Sim, out: Ptr<CUmodule>, image: Ptr<c_void>) -> Answer {
+    cuModuleLoadData(sim, out, image)
+}
+
+/// Code is compiled as it is loaded, but a program is told what an H200 tells it.
+pub(crate) fn cuModuleGetLoadingMode(_: &Sim, out: Ptr<CUmoduleLoadingMode>) -> Answer {
+    out.write(CU_MODULE_LAZY_LOADING)
+}
+
 pub(crate) fn cuModuleLoadDataEx(
     sim: &Sim,
     out: Ptr<CUmodule>,
@@ -55,11 +64,12 @@ fn load(
     out.required()?;
     let mut state = sim.lock();
     let context = state.current()?;
-    let key = state.context(context)?.core.key;
+    let core = state.context(context)?.core.clone();
+    let capability = sim.config.device_config(core.device).capability();
     drop(state);
-    let compiled = image.and_then(|image| image.compile(sim.config.version()));
+    let compiled = image.and_then(|image| image.compile(sim.config.version(), capability));
     let code = options.report(compiled)?;
-    sim.engine.wait_context(key);
+    sim.engine.wait_context(core.key);
     let kernels: Vec<_> =
         KernelCode::all(&code).into_iter().map(|code| (code, Settings::default())).collect();
     let module = Module::load(sim, &mut sim.lock(), context, &code, &kernels, false)?;

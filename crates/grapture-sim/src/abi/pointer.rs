@@ -72,8 +72,8 @@ impl<'a, T> Ptr<'a, T> {
     pub(crate) fn write(self, value: T) -> Answer {
         let raw = self.required()?.raw;
         // SAFETY: not null, so by the type's invariant the caller passed a pointer that this
-        // function may write through; that it is aligned is part of C's own rules.
-        unsafe { raw.write(value) };
+        // function may write through; it need not be aligned.
+        unsafe { raw.write_unaligned(value) };
         Ok(())
     }
 
@@ -110,8 +110,8 @@ impl<'a, T: Copy> Ptr<'a, T> {
     pub(crate) fn read(self) -> Result<T, CUresult> {
         let raw = self.required()?.raw;
         // SAFETY: not null, so by the type's invariant the caller passed a pointer that this
-        // function may read through; that it is aligned is part of C's own rules.
-        Ok(unsafe { raw.read() })
+        // function may read through; it need not be aligned: what a file holds lies anywhere.
+        Ok(unsafe { raw.read_unaligned() })
     }
 
     /// Reads `count` values; 1 if it is null and there are any.
@@ -167,6 +167,26 @@ impl<'a, T: 'static> Argument<'a> for *const T {
     }
 }
 
+/// A place for memory, as a caller passed it by value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MemLocation {
+    /// What kind of place.
+    pub(crate) kind: grapture_sys::CUmemLocationType,
+    /// Which of its kind.
+    pub(crate) id: i32,
+}
+
+impl Argument<'_> for grapture_sys::CUmemLocation {
+    type Wrapped = MemLocation;
+
+    unsafe fn wrap(self) -> MemLocation {
+        // SAFETY: the union is 4 bytes that the caller passed by value; of each of its members
+        // they are a number.
+        let id = unsafe { self.__bindgen_anon_1.id };
+        MemLocation { kind: self.type_, id }
+    }
+}
+
 macro_rules! plain {
     ($($ty:ty),* $(,)?) => {$(
         impl Argument<'_> for $ty {
@@ -194,4 +214,13 @@ plain! {
     grapture_sys::CUmemPool_attribute,
     grapture_sys::CUgraphMem_attribute,
     grapture_sys::CUlaunchAttributeID,
+    grapture_sys::CUfunc_cache,
+    grapture_sys::CUsharedconfig,
+    grapture_sys::CUexecAffinityType,
+    grapture_sys::CUdevice_P2PAttribute,
+    grapture_sys::CUarray_format,
+    grapture_sys::CUmem_advise,
+    grapture_sys::CUmem_range_attribute,
+    grapture_sys::CUjitInputType,
+    grapture_sys::CUmemAllocationType,
 }

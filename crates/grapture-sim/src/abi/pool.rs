@@ -61,6 +61,58 @@ pub(crate) fn cuDeviceSetMemPool(
     Ok(())
 }
 
+/// The device whose memory a location with a kind of allocation means; 801 for other memory.
+fn device_at(location: Ptr<CUmemLocation>, kind: CUmemAllocationType) -> Result<i32, CUresult> {
+    let words = location.cast::<u32>();
+    let (place, id) = (words.read()?, words.at(1)?.read()?);
+    match (CUmemLocationType(place), kind) {
+        (CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_ALLOCATION_TYPE_PINNED) => Ok(id as i32),
+        (_, CU_MEM_ALLOCATION_TYPE_INVALID) => Err(CUDA_ERROR_INVALID_VALUE),
+        _ => Err(CUDA_ERROR_NOT_SUPPORTED),
+    }
+}
+
+/// As `call` for a device; a device that is not there is a bad location.
+fn at_location(
+    location: Ptr<CUmemLocation>,
+    kind: CUmemAllocationType,
+    call: impl FnOnce(i32) -> Answer,
+) -> Answer {
+    match call(device_at(location, kind)?) {
+        Err(CUDA_ERROR_INVALID_DEVICE) => Err(CUDA_ERROR_INVALID_VALUE),
+        other => other,
+    }
+}
+
+pub(crate) fn cuMemGetDefaultMemPool(
+    sim: &Sim,
+    out: Ptr<CUmemoryPool>,
+    location: Ptr<CUmemLocation>,
+    kind: CUmemAllocationType,
+) -> Answer {
+    out.required()?;
+    at_location(location, kind, |device| cuDeviceGetDefaultMemPool(sim, out, device))
+}
+
+pub(crate) fn cuMemGetMemPool(
+    sim: &Sim,
+    out: Ptr<CUmemoryPool>,
+    location: Ptr<CUmemLocation>,
+    kind: CUmemAllocationType,
+) -> Answer {
+    out.required()?;
+    at_location(location, kind, |device| cuDeviceGetMemPool(sim, out, device))
+}
+
+pub(crate) fn cuMemSetMemPool(
+    sim: &Sim,
+    location: Ptr<CUmemLocation>,
+    kind: CUmemAllocationType,
+    pool: Ptr<CUmemPoolHandle_st>,
+) -> Answer {
+    at_location(location, kind, |device| cuDeviceSetMemPool(sim, device, pool))
+}
+
 /// The bytes of a pool that are in use.
 fn used_of(sim: &Sim, pool: Id<Pool>) -> u64 {
     sim.memory.used_of(pool) as u64
@@ -84,7 +136,7 @@ fn allocate(
         .get(pool)
         .map_or(Ok(()), |known| known.check_room(used_of(sim, pool), bytes))?;
     let address = match take() {
-        Err(CUDA_ERROR_OUT_OF_MEMORY) if bytes <= sim.config.memory() => {
+        Err(CUDA_ERROR_OUT_OF_MEMORY) if bytes <= sim.memory.total_bytes(device) => {
             sim.engine.wait_context(key);
             take()?
         }
@@ -135,7 +187,7 @@ fn allocate_on(
     if bytes == 0 {
         return out.write(0);
     }
-    if bytes > sim.config.memory() {
+    if bytes > sim.memory.total_bytes(state.core_of(id)?.device) {
         return Err(CUDA_ERROR_OUT_OF_MEMORY);
     }
     if let Some(address) = capture::allocate(sim, &mut state, id, bytes)? {

@@ -78,6 +78,20 @@ pub(crate) fn cuStreamGetCtx(sim: &Sim, stream: Ptr<CUstream_st>, out: Ptr<CUcon
     ask(sim, stream, out, |stream| stream.context.raw())
 }
 
+/// No stream is of a green context.
+pub(crate) fn cuStreamGetCtx_v2(
+    sim: &Sim,
+    stream: Ptr<CUstream_st>,
+    out: Ptr<CUcontext>,
+    green: Ptr<CUgreenCtx>,
+) -> Answer {
+    let mut state = sim.lock();
+    let id = state.find_stream(stream.address())?;
+    out.offer(state.stream(id)?.context.raw());
+    green.offer(std::ptr::null_mut());
+    Ok(())
+}
+
 pub(crate) fn cuStreamGetDevice(sim: &Sim, stream: Ptr<CUstream_st>, out: Ptr<CUdevice>) -> Answer {
     out.required()?;
     let mut state = sim.lock();

@@ -141,6 +141,11 @@ impl Graphs {
         live.user_objects += self.objects.iter().filter(|(_, object)| object.is_alive()).count();
     }
 
+    /// All graphs, those inside others too.
+    pub(crate) fn all(&self) -> &Registry<Graph> {
+        &self.graphs
+    }
+
     /// The next number of a graph or an executable.
     pub(crate) fn next_number(&mut self) -> u32 {
         self.numbers += 1;

@@ -5,6 +5,7 @@
 //! addressing).
 
 pub mod accesses;
+mod advice;
 pub mod bytes;
 mod pool;
 mod rows;
@@ -16,6 +17,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_OUT_OF_MEMORY, CUresult};
 
+pub(crate) use advice::{Location, PageAdvice};
 pub(crate) use bytes::SharedBytes;
 pub(crate) use pool::Pool;
 pub(crate) use space::{Allocation, AllocationKind, Place, Space};
@@ -42,15 +44,16 @@ pub(crate) struct Memory {
     /// Replaced on change, so that a kernel reads its own picture without a lock.
     space: RwLock<Arc<Space>>,
     /// The bytes of each device.
-    device_bytes: usize,
+    device_bytes: Vec<usize>,
     /// Whether it is known of device memory which bytes were written.
     shadowed: bool,
 }
 
 impl Memory {
     /// Nothing allocated.
-    pub(crate) fn new(devices: usize, device_bytes: usize, shadowed: bool) -> Memory {
-        Memory { space: RwLock::new(Arc::new(Space::new(devices))), device_bytes, shadowed }
+    pub(crate) fn new(device_bytes: Vec<usize>, shadowed: bool) -> Memory {
+        let space = Space::new(device_bytes.len());
+        Memory { space: RwLock::new(Arc::new(space)), device_bytes, shadowed }
     }
 
     /// Fresh bytes of a device.
@@ -109,6 +112,7 @@ impl Memory {
         device: usize,
         context: Option<Id<Context>>,
         len: usize,
+        flags: u32,
     ) -> Result<u64, CUresult> {
         if len > 1 << 46 {
             return Err(CUDA_ERROR_OUT_OF_MEMORY);
@@ -116,7 +120,8 @@ impl Memory {
         let bytes = SharedBytes::try_new(len).ok_or(CUDA_ERROR_OUT_OF_MEMORY)?;
         let start = bytes.as_ptr().expose_provenance() as u64;
         self.change(|space| {
-            space.insert(Allocation::new(kind, start, Arc::new(bytes), device, context));
+            let allocation = Allocation::new(kind, start, Arc::new(bytes), device, context);
+            space.insert(allocation.with_flags(flags));
         });
         Ok(start)
     }
@@ -148,6 +153,7 @@ impl Memory {
         bytes: SharedBytes,
         device: usize,
         context: Option<Id<Context>>,
+        flags: u32,
     ) -> Result<(), CUresult> {
         let start = bytes.as_ptr().expose_provenance() as u64;
         self.change(|space| {
@@ -159,7 +165,8 @@ impl Memory {
                 return Err(grapture_sys::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
             }
             let kind = AllocationKind::Registered;
-            space.insert(Allocation::new(kind, start, Arc::new(bytes), device, context));
+            let allocation = Allocation::new(kind, start, Arc::new(bytes), device, context);
+            space.insert(allocation.with_flags(flags));
             Ok(())
         })
     }
@@ -184,10 +191,15 @@ impl Memory {
         self.find(address).is_some_and(|found| found.covers(address, len))
     }
 
+    /// The bytes of a device.
+    pub(crate) fn total_bytes(&self, device: usize) -> usize {
+        self.device_bytes.get(device).copied().unwrap_or(0)
+    }
+
     /// The free bytes of a device.
     pub(crate) fn free_bytes(&self, device: usize) -> usize {
         let space = self.space.read().unwrap_or_else(PoisonError::into_inner);
-        self.device_bytes.saturating_sub(space.used(device))
+        self.total_bytes(device).saturating_sub(space.used(device))
     }
 
     /// Takes away what a context owns.

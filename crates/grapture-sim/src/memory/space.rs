@@ -1,12 +1,14 @@
 //! [`Space`]: which allocation an address lies in.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
+use super::advice::Advice;
 use super::{ALIGNMENT, Illegal, Pool, SharedBytes};
 use crate::context::Context;
 use crate::handle::Id;
+use crate::origin::Origin;
 
 /// No program has memory below this.
 const HOST_BASE: u64 = 1 << 12;
@@ -79,6 +81,14 @@ pub(crate) struct Allocation {
     pub(crate) pool: Option<Id<Pool>>,
     /// A number that no other allocation has.
     pub(crate) id: u64,
+    /// The call that made it.
+    pub(crate) origin: Option<Origin>,
+    /// The flags that host memory was made or registered with, as they are told back.
+    pub(crate) flags: u32,
+    /// Whether copies were asked to wait for their end.
+    pub(crate) waits: AtomicBool,
+    /// What was said of managed memory.
+    pub(crate) advice: Mutex<Advice>,
     /// Whether a free of it is under way.
     doomed: AtomicBool,
 }
@@ -93,12 +103,30 @@ impl Allocation {
         context: Option<Id<Context>>,
     ) -> Allocation {
         let doomed = AtomicBool::new(false);
-        Allocation { kind, start, bytes, device, context, pool: None, id: 0, doomed }
+        Allocation {
+            kind,
+            start,
+            bytes,
+            device,
+            context,
+            pool: None,
+            id: 0,
+            origin: Origin::current(),
+            flags: 0,
+            waits: AtomicBool::new(false),
+            advice: Mutex::default(),
+            doomed,
+        }
     }
 
     /// The same, from a pool.
     pub(super) fn of_pool(self, pool: Option<Id<Pool>>) -> Allocation {
         Allocation { pool, ..self }
+    }
+
+    /// The same, of host memory that was made with flags.
+    pub(super) fn with_flags(self, flags: u32) -> Allocation {
+        Allocation { flags, ..self }
     }
 
     /// Marks it as about to be freed; false if it was already.

@@ -5,7 +5,6 @@ use core::ffi::{c_char, c_void};
 use grapture_sys::*;
 
 use crate::abi::Ptr;
-use crate::device;
 use crate::ptx::{self, CompileErrorKind};
 
 /// `\x7fELF`.
@@ -171,8 +170,8 @@ impl Image {
         Err(no_ptx())
     }
 
-    /// Compiles it for a driver version.
-    pub(crate) fn compile(&self, driver: i32) -> Result<ptx::Module, Refused> {
+    /// Compiles it for a driver version and a device of a compute capability.
+    pub(crate) fn compile(&self, driver: i32, device: u32) -> Result<ptx::Module, Refused> {
         let version = directive(&self.text, ".version").ok_or_else(|| {
             refused(CUDA_ERROR_INVALID_IMAGE, "the image does not begin with .version")
         })?;
@@ -195,10 +194,10 @@ impl Image {
             refused(code, error.to_string())
         })?;
         match capability(module.target()) {
-            Some(capability) if capability <= device::CAPABILITY => Ok(module),
+            Some(capability) if capability <= device => Ok(module),
             _ => Err(refused(
                 CUDA_ERROR_INVALID_PTX,
-                format!("the target {} is not for this device, sm_90", module.target()),
+                format!("the target {} is not for this device, sm_{device}", module.target()),
             )),
         }
     }
@@ -259,7 +258,7 @@ mod tests {
 
     fn code(text: &str, driver: i32) -> Option<u32> {
         let image = Image { text: text.to_owned() };
-        image.compile(driver).err().map(|refused| refused.code.0)
+        image.compile(driver, 90).err().map(|refused| refused.code.0)
     }
 
     /// A fat binary of one entry.

@@ -205,7 +205,7 @@ mod tests {
     impl Rig {
         fn new() -> Rig {
             let log = RaceLog::new(RaceCheck::Report).unwrap();
-            Rig { log, memory: Memory::new(1, 1 << 20, false) }
+            Rig { log, memory: Memory::new(vec![1 << 20], false) }
         }
 
         fn begin(&self, task: u64, after: &[u64]) {

@@ -60,6 +60,16 @@ impl CopyWork {
         CopyWork { source, target, width: bytes, height: 1, depth: 1, staged: None }
     }
 
+    /// The same, where the rows of an end without a pitch lie one behind the other.
+    pub(crate) fn tight(mut self) -> CopyWork {
+        for end in [&mut self.source, &mut self.target] {
+            if end.pitch == 0 && self.height.max(self.depth) > 1 {
+                end.pitch = self.width;
+            }
+        }
+        self
+    }
+
     /// Whether an end of it is memory of the program that no device reaches.
     pub(crate) fn is_pageable(&self, sim: &Sim) -> bool {
         [&self.source, &self.target].iter().any(|place| sim.memory.is_pageable(place.address))

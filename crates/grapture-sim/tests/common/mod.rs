@@ -126,8 +126,8 @@ impl Setup {
     /// Gives the context back and checks that nothing is left.
     pub fn finish(self) {
         assert_eq!(call!(self, cuDevicePrimaryCtxRelease_v2(0)), 0);
-        let live = self.sim.live();
-        assert!(live.is_clean(), "left: {live}");
+        let leaks = self.sim.leaks();
+        assert!(leaks.is_empty(), "left: {leaks}");
     }
 }
 

@@ -16,6 +16,7 @@ mod steering;
 mod subject;
 mod transcript;
 
+mod asked;
 mod batch_memops;
 mod capture_contexts;
 mod capture_corners;
