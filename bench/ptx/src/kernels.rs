@@ -123,8 +123,7 @@ fn matmul(kernel: &'static str) -> Case {
     let case = case(kernel, text, kernel, [side, side, 1], [16, 16, 1], device, params);
     case.run(1);
     let (row, column) = (17, 200);
-    let expected =
-        (0..n).fold(0.0, |sum: f32, k| a[row * n + k].mul_add(b[k * n + column], sum));
+    let expected = (0..n).fold(0.0, |sum: f32, k| a[row * n + k].mul_add(b[k * n + column], sum));
     assert_eq!(case.device.download(ct)[row * n + column], expected);
     case
 }
@@ -133,7 +132,8 @@ fn matmul(kernel: &'static str) -> Case {
 fn softmax() -> Case {
     let (rows, columns) = (256, 4096);
     let mut device = Device::default();
-    let (x, y) = (device.upload(&numbers(rows * columns)), device.upload(&vec![0.0; rows * columns]));
+    let (x, y) =
+        (device.upload(&numbers(rows * columns)), device.upload(&vec![0.0; rows * columns]));
     let params = Params::default().pointer(x).pointer(y).word(columns as u32);
     let text = include_str!("../kernels/softmax.ptx");
     let case = case("softmax", text, "softmax", [rows as u32, 1, 1], [256, 1, 1], device, params);

@@ -83,6 +83,10 @@ fn report(cases: &[Case]) {
     let ours = typical(&mut single[0]);
     let threads = cases[0].threads() as f64;
     println!();
-    println!("saxpy, one core, threads a second: {:.1} M here, {:.2} M in ptoxide, ratio {:.0}",
-        threads / ours / 1e6, threads / peer / 1e6, peer / ours);
+    println!(
+        "saxpy, one core, threads a second: {:.1} M here, {:.2} M in ptoxide, ratio {:.0}",
+        threads / ours / 1e6,
+        threads / peer / 1e6,
+        peer / ours
+    );
 }

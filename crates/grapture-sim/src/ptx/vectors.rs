@@ -5,7 +5,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
-    __m256i, _mm256_add_epi32, _mm256_add_epi64, _mm256_movemask_epi8, _mm256_or_si256,
+    _mm256_add_epi32, _mm256_add_epi64, _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_or_si256,
     _mm256_set_epi32, _mm256_set_epi64x, _mm256_set1_epi32, _mm256_set1_epi64x,
     _mm256_setzero_si256, _mm256_testz_si256, _mm256_xor_si256,
 };
@@ -45,8 +45,9 @@ pub fn apart_64<const N: usize>(values: &[u64; N], step: u64) -> bool {
             let steps = _mm256_set_epi64x(3 * step, 2 * step, step, 0);
             let mut expected = _mm256_add_epi64(first, steps);
             let mut differs = _mm256_setzero_si256();
-            for [a, b, c, d] in values.as_chunks::<4>().0 {
-                let found = _mm256_set_epi64x(*d as i64, *c as i64, *b as i64, *a as i64);
+            for chunk in values.as_chunks::<4>().0 {
+                // SAFETY: the chunk is 32 bytes long, and the load asks for no alignment.
+                let found = unsafe { _mm256_loadu_si256(std::ptr::from_ref(chunk).cast()) };
                 differs = _mm256_or_si256(differs, _mm256_xor_si256(found, expected));
                 expected = _mm256_add_epi64(expected, _mm256_set1_epi64x(4 * step));
             }
@@ -56,6 +57,10 @@ pub fn apart_64<const N: usize>(values: &[u64; N], step: u64) -> bool {
         // SAFETY: the function needs AVX2, which was looked for just now.
         return unsafe { vectors(values, step) };
     }
+    apart_64_plain(values, step)
+}
+
+fn apart_64_plain<const N: usize>(values: &[u64; N], step: u64) -> bool {
     let expected = |lane: usize| values[0].wrapping_add(lane as u64 * step);
     values.iter().enumerate().all(|(lane, value)| *value == expected(lane))
 }
@@ -74,7 +79,8 @@ pub fn apart_32(values: &[u32; LANES], step: u32) -> bool {
             let mut expected = _mm256_add_epi32(first, steps);
             let mut differs = _mm256_setzero_si256();
             for chunk in values.as_chunks::<8>().0 {
-                let found = row_of_eight(chunk);
+                // SAFETY: the chunk is 32 bytes long, and the load asks for no alignment.
+                let found = unsafe { _mm256_loadu_si256(std::ptr::from_ref(chunk).cast()) };
                 differs = _mm256_or_si256(differs, _mm256_xor_si256(found, expected));
                 expected = _mm256_add_epi32(expected, _mm256_set1_epi32(8 * s));
             }
@@ -83,16 +89,12 @@ pub fn apart_32(values: &[u32; LANES], step: u32) -> bool {
         // SAFETY: the function needs AVX2, which was looked for just now.
         return unsafe { vectors(values, step) };
     }
-    let expected = |lane: usize| values[0].wrapping_add(lane as u32 * step);
-    values.iter().enumerate().all(|(lane, value)| *value == expected(lane))
+    apart_32_plain(values, step)
 }
 
-#[cfg(target_arch = "x86_64")]
-#[inline]
-#[target_feature(enable = "avx2")]
-fn row_of_eight(v: &[u32; 8]) -> __m256i {
-    let [a, b, c, d, e, f, g, h] = v.map(|value| value as i32);
-    _mm256_set_epi32(h, g, f, e, d, c, b, a)
+fn apart_32_plain(values: &[u32; LANES], step: u32) -> bool {
+    let expected = |lane: usize| values[0].wrapping_add(lane as u32 * step);
+    values.iter().enumerate().all(|(lane, value)| *value == expected(lane))
 }
 
 /// The lanes whose byte is all ones; the others are zero.
@@ -103,16 +105,17 @@ pub fn mask_of(bytes: &[u8; LANES]) -> u32 {
         #[inline]
         #[target_feature(enable = "avx2")]
         fn vectors(bytes: &[u8; LANES]) -> u32 {
-            let mut words = [0; 4];
-            for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
-                *word = i64::from_ne_bytes(*bytes);
-            }
-            let [a, b, c, d] = words;
-            _mm256_movemask_epi8(_mm256_set_epi64x(d, c, b, a)) as u32
+            // SAFETY: there are 32 bytes, and the load asks for no alignment.
+            let row = unsafe { _mm256_loadu_si256(std::ptr::from_ref(bytes).cast()) };
+            _mm256_movemask_epi8(row) as u32
         }
         // SAFETY: the function needs AVX2, which was looked for just now.
         return unsafe { vectors(bytes) };
     }
+    mask_of_plain(bytes)
+}
+
+fn mask_of_plain(bytes: &[u8; LANES]) -> u32 {
     bytes.iter().rev().fold(0, |mask, byte| mask << 1 | u32::from(*byte & 1))
 }
 
@@ -120,27 +123,41 @@ pub fn mask_of(bytes: &[u8; LANES]) -> u32 {
 mod tests {
     use super::*;
 
+    /// Both versions, which must agree.
+    fn row_64<const N: usize>(values: &[u64; N], step: u64) -> bool {
+        let found = apart_64(values, step);
+        assert_eq!(found, apart_64_plain(values, step), "{values:?} by {step}");
+        found
+    }
+
+    fn row_32(values: &[u32; LANES], step: u32) -> bool {
+        let found = apart_32(values, step);
+        assert_eq!(found, apart_32_plain(values, step), "{values:?} by {step}");
+        found
+    }
+
     #[test]
     fn finds_rows_and_what_breaks_them() {
         let row: [u64; LANES] = std::array::from_fn(|lane| 1000 + 4 * lane as u64);
         let narrow = row.map(|value| value as u32);
-        assert!(apart_64(&row, 4) && apart_32(&narrow, 4));
-        assert!(!apart_64(&row, 8) && !apart_32(&narrow, 0));
+        assert!(row_64(&row, 4) && row_32(&narrow, 4));
+        assert!(!row_64(&row, 8) && !row_32(&narrow, 0));
         for lane in 0..LANES {
             let (mut other, mut less) = (row, narrow);
             other[lane] += 1 << 40;
             less[lane] ^= 1 << 31;
-            assert!(!apart_64(&other, 4) && !apart_32(&less, 4), "lane {lane}");
+            assert!(!row_64(&other, 4) && !row_32(&less, 4), "lane {lane}");
         }
-        assert!(apart_64(&[7; LANES], 0));
+        assert!(row_64(&[7; LANES], 0));
         // Both wrap.
-        assert!(apart_64(&std::array::from_fn::<_, 8, _>(|n| (n as u64).wrapping_sub(2)), 1));
-        assert!(apart_32(&std::array::from_fn(|n| (n as u32).wrapping_sub(2)), 1));
+        assert!(row_64(&std::array::from_fn::<_, 8, _>(|n| (n as u64).wrapping_sub(2)), 1));
+        assert!(row_32(&std::array::from_fn(|n| (n as u32).wrapping_sub(2)), 1));
     }
 
     #[test]
     fn gathers_a_mask_from_bytes() {
         let bytes = std::array::from_fn(|lane| if [0, 5, 31].contains(&lane) { 0xff } else { 0 });
         assert_eq!(mask_of(&bytes), 1 << 31 | 1 << 5 | 1);
+        assert_eq!(mask_of_plain(&bytes), mask_of(&bytes));
     }
 }

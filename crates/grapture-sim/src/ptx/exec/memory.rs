@@ -95,20 +95,19 @@ impl Cache<'_> {
         let holds =
             |region: &Region| region.offset(address, len).is_some() && !region.bytes.is_retired();
         if !self.regions.get(self.last).is_some_and(holds) {
-            self.last = self.look_up(address, len)?;
+            self.last = match self.regions.iter().position(holds) {
+                Some(place) => place,
+                None => self.remember(address, len)?,
+            };
         }
         self.regions.get(self.last)
     }
 
-    /// The place of a region that was not used last.
+    /// Asks for the region of an access; answers its place here.
     #[cold]
-    fn look_up(&mut self, address: u64, len: u64) -> Option<usize> {
-        let holds =
-            |region: &Region| region.offset(address, len).is_some() && !region.bytes.is_retired();
-        if let Some(place) = self.regions.iter().position(holds) {
-            return Some(place);
-        }
-        let region = self.memory.find(address).filter(holds)?;
+    fn remember(&mut self, address: u64, len: u64) -> Option<usize> {
+        let region = self.memory.find(address)?;
+        region.offset(address, len)?;
         let place = self.next;
         self.next = (place + 1) % REMEMBERED;
         match self.regions.get_mut(place) {
