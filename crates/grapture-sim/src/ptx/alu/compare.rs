@@ -109,6 +109,26 @@ impl Ordered for Flushed {
     }
 }
 
+/// A half whose subnormals count as zero.
+#[derive(Clone, Copy)]
+struct FlushedHalf(Half<false>);
+
+impl Scalar for FlushedHalf {
+    type Slot = u32;
+    fn load(slot: u32) -> Self {
+        Self(Half::load(if slot & 0x7c00 == 0 { 0 } else { slot }))
+    }
+    fn store(self) -> u32 {
+        self.0.store()
+    }
+}
+
+impl Ordered for FlushedHalf {
+    fn value(self) -> f64 {
+        self.0.value()
+    }
+}
+
 macro_rules! holds {
     ($T:ty, |$x:ident, $y:ident| $e:expr) => {
         (|regs, a, b| lanes_where::<$T>(regs, a, b, |$x, $y| $e)) as Compare
@@ -163,11 +183,15 @@ const OPERATORS: [&str; 18] = [
     "geu", "num", "nan",
 ];
 
-/// The comparison that the modifiers of `setp` or `set` describe; its type must be the next one.
+/// The comparison that the modifiers of `setp` or `set` describe; its type is given, or must be the
+/// next one.
 ///
 /// # Errors
 /// A missing or impossible operator, or a type that does not compare.
-pub fn select_comparison(modifiers: &mut Modifiers<'_>) -> Result<Comparison, String> {
+pub fn select_comparison(
+    modifiers: &mut Modifiers<'_>,
+    ty: Option<Type>,
+) -> Result<Comparison, String> {
     let operator = modifiers
         .one_of(&OPERATORS)
         .ok_or_else(|| "a comparison operator is missing".to_owned())?;
@@ -177,7 +201,10 @@ pub fn select_comparison(modifiers: &mut Modifiers<'_>) -> Result<Comparison, St
         _ => BoolOp::Xor,
     });
     let flush = modifiers.flag("ftz");
-    let ty = modifiers.ty()?;
+    let ty = match ty {
+        Some(ty) => ty,
+        None => modifiers.ty()?,
+    };
     let equality = matches!(operator, "eq" | "ne");
     let function = match ty {
         Type::B16 if equality => whole::<u16>(operator),
@@ -192,6 +219,7 @@ pub fn select_comparison(modifiers: &mut Modifiers<'_>) -> Result<Comparison, St
         Type::F32 if flush => real::<Flushed>(operator),
         Type::F32 => real::<f32>(operator),
         Type::F64 if !flush => real::<f64>(operator),
+        Type::F16 if flush => real::<FlushedHalf>(operator),
         Type::F16 => real::<Half<false>>(operator),
         Type::Bf16 => real::<Half<true>>(operator),
         _ => return Err(no_type(ty)),

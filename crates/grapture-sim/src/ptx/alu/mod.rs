@@ -90,6 +90,7 @@ pub fn select(opcode: &str, modifiers: &mut Modifiers<'_>) -> Option<Selection> 
 
 pub use compare::{BoolOp, Comparison, select_comparison, select_test};
 pub use convert::{extension, low_half};
+pub use half::sum as half_sum;
 pub use moves::{add64, copy, join, part};
 
 /// Applies `f` to every lane.

@@ -3,7 +3,7 @@
 use super::memory::{LaneFault, Memory, classify, refused};
 use super::registers::{LANES, Reg, Registers};
 use crate::memory::bytes::{AccessError, SharedBytes};
-use crate::ptx::alu::nan;
+use crate::ptx::alu::{self, nan};
 use crate::ptx::fault::FaultKind;
 use crate::ptx::ir::NO_REG;
 use crate::ptx::types::{Space, Type};
@@ -54,6 +54,10 @@ pub enum AtomicType {
     S64,
     F32,
     F64,
+    F16,
+    Bf16,
+    F16x2,
+    Bf16x2,
 }
 
 impl AtomicType {
@@ -73,14 +77,18 @@ impl AtomicType {
             (Add | Min | Max, Type::S64) => Self::S64,
             (Add, Type::F32) => Self::F32,
             (Add, Type::F64) => Self::F64,
+            (Add, Type::F16) => Self::F16,
+            (Add, Type::Bf16) => Self::Bf16,
+            (Add, Type::F16x2) => Self::F16x2,
+            (Add, Type::Bf16x2) => Self::Bf16x2,
             _ => return None,
         })
     }
 
     fn bytes(self) -> usize {
         match self {
-            Self::B16 => 2,
-            Self::B32 | Self::S32 | Self::F32 => 4,
+            Self::B16 | Self::F16 | Self::Bf16 => 2,
+            Self::B32 | Self::S32 | Self::F32 | Self::F16x2 | Self::Bf16x2 => 4,
             Self::B64 | Self::S64 | Self::F64 => 8,
         }
     }
@@ -96,6 +104,17 @@ pub struct AtomicKind {
 }
 
 impl AtomicKind {
+    /// The type of a sum of halves.
+    fn half(self) -> Option<Type> {
+        Some(match self.ty {
+            AtomicType::F16 => Type::F16,
+            AtomicType::Bf16 => Type::Bf16,
+            AtomicType::F16x2 => Type::F16x2,
+            AtomicType::Bf16x2 => Type::Bf16x2,
+            _ => return None,
+        })
+    }
+
     fn of_32(self, old: u32, a: u32) -> u32 {
         let signed = |value: u32| value as i32;
         match (self.op, self.ty) {
@@ -162,6 +181,14 @@ impl AtomicKind {
 
     fn apply(self, bytes: &SharedBytes, offset: usize, a: u64, b: u64) -> Result<u64, AccessError> {
         let len = self.ty.bytes();
+        if let Some(ty) = self.half() {
+            let sum = |old| alu::half_sum(ty, old, a as u32);
+            return if len == 2 {
+                bytes.update_u16(offset, |old| sum(u32::from(old)) as u16).map(u64::from)
+            } else {
+                bytes.update_u32(offset, sum).map(u64::from)
+            };
+        }
         match (self.op, len) {
             (AtomicOp::Cas, 2) => {
                 bytes.compare_exchange_u16(offset, a as u16, b as u16).map(u64::from)

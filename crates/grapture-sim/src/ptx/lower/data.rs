@@ -1,7 +1,7 @@
-//! Moves, selections, comparisons, predicates and address conversions.
+//! Moves, selections, predicates and address conversions.
 
 use super::function::FunctionLowering;
-use crate::ptx::alu::{self, Comparison, Modifiers};
+use crate::ptx::alu::{self, Modifiers};
 use crate::ptx::ast::Operand;
 use crate::ptx::error::Result;
 use crate::ptx::exec::memory::window;
@@ -33,7 +33,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(true)
     }
 
-    fn ty(&self, modifiers: &mut Modifiers<'_>) -> Result<Type> {
+    pub(super) fn ty(&self, modifiers: &mut Modifiers<'_>) -> Result<Type> {
         modifiers.ty().map_err(|message| self.error(message))
     }
 
@@ -102,7 +102,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         self.source(operand, ty)
     }
 
-    fn join(&mut self, regs: &[Reg], part: Type, d: Reg) -> Result<()> {
+    pub(super) fn join(&mut self, regs: &[Reg], part: Type, d: Reg) -> Result<()> {
         let Some(f) = alu::join(part.bytes()) else {
             return Err(self.error("these parts cannot be joined"));
         };
@@ -141,7 +141,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         self.unpack(last, high, half)
     }
 
-    fn take(&mut self, d: Reg, a: Reg, part: Type, upper: bool) -> Result<()> {
+    pub(super) fn take(&mut self, d: Reg, a: Reg, part: Type, upper: bool) -> Result<()> {
         match alu::part(part.bytes(), upper) {
             Some(f) => {
                 self.emit(Op::Alu1 { f, d, a });
@@ -149,58 +149,6 @@ impl<'a> FunctionLowering<'_, 'a> {
             }
             None => Err(self.error("this type cannot be taken apart")),
         }
-    }
-
-    fn compare(
-        &mut self,
-        comparison: Comparison,
-        d: Reg,
-        q: Reg,
-        operands: &[Operand<'a>],
-    ) -> Result<()> {
-        self.count(operands, if comparison.combine.is_some() { 3 } else { 2 })?;
-        let [a, b, rest @ ..] = operands else { return self.count(operands, 2) };
-        let (a, b) = (self.source(a, comparison.ty)?, self.source(b, comparison.ty)?);
-        let f = comparison.function;
-        if let (Some(combine), Some(c)) = (comparison.combine, rest.first()) {
-            let (c, negated) = self.predicate_operand(c)?;
-            self.emit(Op::CompareWith { f, d, q, a, b, c, negated, combine });
-        } else {
-            self.emit(Op::Compare { f, d, q, a, b });
-        }
-        Ok(())
-    }
-
-    fn setp(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
-        let comparison =
-            alu::select_comparison(modifiers).map_err(|message| self.error(message))?;
-        let [first, rest @ ..] = operands else { return self.count(operands, 3) };
-        let (d, q) = match first {
-            Operand::Pair(p, q) => {
-                let d = if *p == "_" { self.fresh(Type::Pred) } else { self.predicate(p)? };
-                (d, if *q == "_" { NO_REG } else { self.predicate(q)? })
-            }
-            _ => (self.predicate_destination(first)?, NO_REG),
-        };
-        self.compare(comparison, d, q, rest)
-    }
-
-    fn set(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
-        let ty = self.ty(modifiers)?;
-        let one = match ty {
-            Type::U32 | Type::S32 | Type::B32 => u64::from(u32::MAX),
-            Type::F32 => u64::from(1.0_f32.to_bits()),
-            _ => return Err(self.error(format!("type '.{}' is not allowed here", ty.name()))),
-        };
-        let comparison =
-            alu::select_comparison(modifiers).map_err(|message| self.error(message))?;
-        let [first, rest @ ..] = operands else { return self.count(operands, 3) };
-        let d = self.destination(first, ty)?;
-        let p = self.fresh(Type::Pred);
-        self.compare(comparison, p, NO_REG, rest)?;
-        let (a, b) = (self.bits(one, Type::B32), self.bits(0, Type::B32));
-        self.emit(Op::Select { wide: false, d, a, b, p, negated: false });
-        Ok(())
     }
 
     fn testp(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
@@ -230,7 +178,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             (Type::F32, true) => &["ge", "ftz", "f32"],
             _ => return Err(self.error(format!("type '.{}' is not allowed here", of.name()))),
         };
-        let comparison = alu::select_comparison(&mut Modifiers::new(words))
+        let comparison = alu::select_comparison(&mut Modifiers::new(words), None)
             .map_err(|message| self.error(message))?;
         let [d, a, b, c] = operands else { return self.count(operands, 4) };
         let (a, b, c) = (self.source(a, ty)?, self.source(b, ty)?, self.source(c, of)?);

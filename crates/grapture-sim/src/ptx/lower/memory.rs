@@ -6,7 +6,7 @@ use crate::ptx::ast::Operand;
 use crate::ptx::error::Result;
 use crate::ptx::exec::atomics::{AtomicKind, AtomicOp, AtomicType};
 use crate::ptx::exec::registers::Reg;
-use crate::ptx::ir::{Element, NO_REG, Op};
+use crate::ptx::ir::{Address, Element, NO_REG, Op};
 use crate::ptx::types::{Class, Space, Type};
 
 /// Words that change nothing: every access here is as strong as a relaxed one of any scope, and
@@ -228,10 +228,16 @@ impl<'a> FunctionLowering<'_, 'a> {
         let Some(op) = modifiers.find(AtomicOp::parse) else {
             return Err(self.error("an atomic operation is missing"));
         };
-        if modifiers.contains("v2") || modifiers.contains("v4") || modifiers.contains("v8") {
-            return Err(self.unsupported("vector atomics are not supported"));
-        }
+        let parts = match modifiers.one_of(&["v2", "v4", "v8"]) {
+            None => 1,
+            Some("v2") => 2,
+            Some("v4") => 4,
+            Some(_) => 8,
+        };
         let ty = modifiers.ty().map_err(|message| self.error(message))?;
+        if ty == Type::B128 {
+            return Err(self.unsupported("atomics of 128 bits are not supported"));
+        }
         let Some(kind) = AtomicType::of(op, ty).map(|ty| AtomicKind { op, ty }) else {
             return Err(self.error(format!("type '.{}' is not allowed here", ty.name())));
         };
@@ -243,19 +249,53 @@ impl<'a> FunctionLowering<'_, 'a> {
         let operands = self.without_policy(modifiers, operands, wanted)?;
         self.count(operands, wanted)?;
         let (d, rest) = match operands {
-            [d, rest @ ..] if returns => {
-                (if *d == Operand::Sink { NO_REG } else { self.destination(d, ty)? }, rest)
-            }
-            _ => (NO_REG, operands),
+            [d, rest @ ..] if returns => (d, rest),
+            _ => (&Operand::Sink, operands),
         };
         let [address, a, more @ ..] = rest else { return self.count(operands, wanted) };
         let (address, space) = self.address(address, space)?;
+        let b = more.first();
+        if parts == 1 {
+            return self.one_atomic((space, kind), ty, [Some(d), Some(a), b], address);
+        }
+        // Only each element by itself is atomic.
+        for part in 0..parts {
+            let element = |operand| element_of(operand, part);
+            let address = Address {
+                offset: address.offset.wrapping_add((part * ty.bytes()) as i64),
+                ..address
+            };
+            self.one_atomic((space, kind), ty, [element(d), element(a), None], address)?;
+        }
+        Ok(())
+    }
+
+    fn one_atomic(
+        &mut self,
+        (space, kind): (Space, AtomicKind),
+        ty: Type,
+        [d, a, b]: [Option<&Operand<'a>>; 3],
+        address: Address,
+    ) -> Result<()> {
+        let (Some(d), Some(a)) = (d, a) else {
+            return Err(self.error("a vector of as many elements is needed"));
+        };
+        let d = if *d == Operand::Sink { NO_REG } else { self.destination(d, ty)? };
         let a = self.source(a, ty)?;
-        let b = match more.first() {
+        let b = match b {
             Some(b) => self.source(b, ty)?,
             None => a,
         };
         self.emit(Op::Atomic { space, kind, d, a, b, address });
         Ok(())
+    }
+}
+
+/// An element of a vector; all elements of the operand that throws a result away are that.
+fn element_of<'o, 'a>(operand: &'o Operand<'a>, part: usize) -> Option<&'o Operand<'a>> {
+    match operand {
+        Operand::Sink => Some(operand),
+        Operand::Vector(list) => list.get(part),
+        _ => None,
     }
 }

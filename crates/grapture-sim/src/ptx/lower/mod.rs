@@ -1,5 +1,6 @@
 //! From the tree to the compact form.
 
+mod compare;
 mod control;
 mod data;
 mod function;
