@@ -1,0 +1,72 @@
+//! [`Form`]: an instruction with its types and modifiers, and how it is tried.
+
+use crate::ulps::Bound;
+use crate::value::Value;
+
+/// An instruction with its types and modifiers, or a few that only make sense together.
+#[derive(Clone, Debug)]
+pub struct Form {
+    /// What it is called, which no two are: most often the instruction itself.
+    pub name: String,
+    /// The operands `%a`, `%b`, `%c`, …
+    pub inputs: Vec<Value>,
+    /// The results `%x`, `%y`, `%z`, …
+    pub outputs: Vec<Value>,
+    /// The PTX between.
+    pub body: String,
+    /// How far the result may be from the GPU's; nothing, if there is no bound.
+    pub bound: Option<Bound>,
+}
+
+/// The names of operands and of results.
+pub const INPUTS: [&str; 6] = ["%a", "%b", "%c", "%d", "%e", "%f"];
+pub const OUTPUTS: [&str; 8] = ["%x", "%y", "%z", "%w", "%s", "%t", "%u", "%v"];
+
+/// A list of forms that grows.
+#[derive(Debug, Default)]
+pub struct Forms {
+    list: Vec<Form>,
+}
+
+/// The forms that a function lists.
+pub fn collect(fill: fn(&mut Forms)) -> Vec<Form> {
+    let mut forms = Forms::default();
+    fill(&mut forms);
+    forms.list
+}
+
+impl Forms {
+    /// An instruction with one result, by the types of its result and its operands.
+    pub fn op(&mut self, instruction: impl Into<String>, result: &str, operands: &[&str]) {
+        let instruction = instruction.into();
+        let body = format!("{instruction} %x, {};", INPUTS[..operands.len()].join(", "));
+        self.body(instruction, &[result], operands, body);
+    }
+
+    /// Instructions, by the types of their results and their operands.
+    pub fn body(
+        &mut self,
+        name: impl Into<String>,
+        results: &[&str],
+        operands: &[&str],
+        body: impl Into<String>,
+    ) {
+        let of = |types: &[&str]| types.iter().map(|ty| Value::of(ty)).collect();
+        let form = Form {
+            name: name.into(),
+            inputs: of(operands),
+            outputs: of(results),
+            body: body.into(),
+            bound: None,
+        };
+        self.list.push(form);
+    }
+
+    /// An approximation: as [`op`](Forms::op), within a bound.
+    pub fn approximation(&mut self, instruction: &str, ty: &str, count: usize, bound: Bound) {
+        self.op(instruction, ty, &vec![ty; count]);
+        if let Some(form) = self.list.last_mut() {
+            form.bound = Some(bound);
+        }
+    }
+}

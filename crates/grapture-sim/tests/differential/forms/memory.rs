@@ -1,0 +1,130 @@
+//! Loads and stores of every width, alone and as vectors.
+
+use super::TYPES;
+use crate::form::Forms;
+
+/// How the spaces call the place that a thread has to itself.
+const SPACES: [(&str, &str); 4] =
+    [(".global", "%at"), (".shared", "%sm"), (".local", "mine"), ("", "%at")];
+
+pub fn forms(forms: &mut Forms) {
+    for (space, place) in SPACES {
+        let before = if place == "mine" { ".local .align 16 .b8 mine[64]; " } else { "" };
+        let fill = format!("{before}st{space}.b64 [{place}], %a; st{space}.b64 [{place}+8], %b; ");
+        for ty in TYPES {
+            for register in ["b16", "b32", "b64"] {
+                loads(forms, &fill, space, place, ty, register);
+                stores(forms, &fill, space, place, ty, register);
+            }
+            vectors(forms, &fill, space, place, ty);
+        }
+    }
+    qualified(forms);
+    constants(forms);
+}
+
+fn loads(forms: &mut Forms, fill: &str, space: &str, place: &str, ty: &str, register: &str) {
+    let instruction = format!("ld{space}.{ty} %x, [{place}+8];");
+    let name = format!("{instruction} to {register}");
+    forms.body(name, &[register], &["b64", "b64"], format!("{fill}{instruction}"));
+}
+
+fn stores(forms: &mut Forms, fill: &str, space: &str, place: &str, ty: &str, register: &str) {
+    let instruction = format!("st{space}.{ty} [{place}+8], %c;");
+    let name = format!("{instruction} of {register}");
+    let body = format!("{fill}{instruction} ld{space}.b64 %x, [{place}+8];");
+    forms.body(name, &["b64"], &["b64", "b64", register], body);
+}
+
+fn vectors(forms: &mut Forms, fill: &str, space: &str, place: &str, ty: &str) {
+    let register = match ty {
+        "u8" | "s8" | "b8" => "b16",
+        "pred" => return,
+        _ => ty,
+    };
+    for (count, list) in [(2, "{%x, %y}"), (4, "{%x, %y, %z, %w}")] {
+        let instruction = format!("ld{space}.v{count}.{ty} {list}, [{place}];");
+        let results = vec![register; count];
+        forms.body(instruction.clone(), &results, &["b64", "b64"], format!("{fill}{instruction}"));
+        let instruction = format!("st{space}.v{count}.{ty} [{place}], {list};");
+        let moved: String = (0..count)
+            .map(|at| format!("ld{space}.{ty} %{}, [{place}+{}]; ", ["x", "y", "z", "w"][at], size(ty) * (count - 1 - at)))
+            .collect();
+        let body = format!("{fill}{moved}{instruction} ld{space}.b64 %s, [{place}]; ld{space}.b64 %t, [{place}+8];");
+        if count == 2 {
+            let body = body.replace("%s", "%z").replace("%t", "%w");
+            let results = [register, register, "b64", "b64"];
+            forms.body(instruction, &results, &["b64", "b64"], body);
+        } else {
+            let results = [register, register, register, register, "b64", "b64"];
+            forms.body(instruction, &results, &["b64", "b64"], body);
+        }
+    }
+}
+
+fn size(ty: &str) -> usize {
+    match ty {
+        "u8" | "s8" | "b8" => 1,
+        "u64" | "s64" | "b64" | "f64" => 8,
+        "u16" | "s16" | "b16" | "f16" | "bf16" => 2,
+        _ => 4,
+    }
+}
+
+/// Orders, caches and scopes, which change no value.
+fn qualified(forms: &mut Forms) {
+    let loads = [
+        "ld.weak.global", "ld.volatile.global", "ld.relaxed.gpu.global", "ld.relaxed.sys.global",
+        "ld.relaxed.cta.global", "ld.relaxed.cluster.global", "ld.acquire.gpu.global", "ld.global.ca",
+        "ld.global.cg", "ld.global.cs", "ld.global.lu", "ld.global.cv", "ld.global.nc",
+        "ld.global.ca.nc", "ld.global.nc.L1::no_allocate", "ld.global.L1::evict_last",
+        "ld.global.L1::evict_first.L2::128B", "ld.global.L2::256B", "ld.mmio.relaxed.sys.global",
+        "ld.relaxed.global", "ld.acquire.global", "ld.global.wb", "ldu.global", "ld.weak.global.relaxed",
+        "ld.volatile.relaxed.global",
+    ];
+    for load in loads {
+        let body = format!("st.global.b32 [%at], %a; {load}.b32 %x, [%at];");
+        // The read-only path may hold an older value, so it reads what another kernel wrote.
+        let body = if load.contains("nc") || load == "ldu.global" {
+            format!("{load}.b32 %x, [%in];")
+        } else {
+            body
+        };
+        forms.body(format!("{load}.b32"), &["b32"], &["b32"], body);
+    }
+    let stores = [
+        "st.weak.global", "st.volatile.global", "st.relaxed.gpu.global", "st.release.sys.global",
+        "st.global.wb", "st.global.cg", "st.global.cs", "st.global.wt", "st.global.L1::no_allocate",
+        "st.mmio.relaxed.sys.global", "st.release.global", "st.acquire.gpu.global", "st.global.nc",
+        "st.global.ca",
+    ];
+    for store in stores {
+        let body = format!("{store}.b32 [%at], %a; ld.global.b32 %x, [%at];");
+        forms.body(format!("{store}.b32"), &["b32"], &["b32"], body);
+    }
+    let body = "st.const.b32 [%at], %a; mov.b32 %x, %a;";
+    forms.body("st.const.b32", &["b32"], &["b32"], body);
+}
+
+/// Constants written into instructions.
+fn constants(forms: &mut Forms) {
+    for (ty, constant) in [
+        ("u16", "0xffff"), ("u16", "65536"), ("s16", "-1"), ("u32", "-1"), ("s32", "0x80000000"),
+        ("u32", "4294967296"), ("u64", "0xffffffffffffffff"), ("s64", "-9223372036854775808"),
+        ("f32", "0f3f800000"), ("f32", "1.5"), ("f32", "1"), ("f32", "0d3ff8000000000000"),
+        ("f64", "0f3f800000"), ("f64", "1.1"), ("f64", "0d7ff0000000000001"), ("f32", "0f7f800001"),
+        ("f32", "0.1"), ("f32", "1e-45"), ("f64", "1e400"), ("f16", "0x3c00"), ("f16", "1.0"),
+        ("b16", "0x3c00"), ("b32", "1.5"), ("b32", "0f3f800000"), ("b64", "0d3ff0000000000000"),
+        ("u32", "'a'"), ("u32", "0b101"), ("u32", "017"), ("u32", "3U"), ("s32", "(5-7)*3"),
+        ("u32", "1 ? 2 : 3"), ("u64", "1 << 40"), ("s32", "~5"), ("s32", "!0"), ("u32", "7 / 2 % 2"),
+        ("s32", "(s64)-1"), ("u32", "1 == 1 && 2 > 1"), ("f32", "1.0 + 2.0"), ("f32", "-1.5"),
+        ("f64", "-0d3ff0000000000000"), ("f32", "0F3F800000"), ("bf16", "0x3f80"), ("f32", "inf"),
+    ] {
+        let body = format!("mov.{ty} %x, {constant};");
+        forms.body(body.clone(), &[ty], &[], body);
+        if ty.starts_with('f') && ty != "f16" {
+            let body = format!("add.{ty} %x, %a, {constant};");
+            forms.body(body.clone(), &[ty], &[ty], body);
+        }
+    }
+}
