@@ -18,6 +18,10 @@ pub fn rows(form: &Form) -> Vec<Row> {
     let mut next = random(hash(form.name.bytes()));
     let edges: Vec<Vec<u64>> = form.inputs.iter().map(|value| value.edges()).collect();
     let mut rows = crossed(&edges, &mut next);
+    if form.inputs.len() > 1 {
+        let specials: Vec<Vec<u64>> = form.inputs.iter().map(|value| value.specials()).collect();
+        rows.extend((0..ROWS / 8).map(|_| row_of(&specials, &mut next)));
+    }
     while rows.len() < ROWS {
         let shape = next();
         let mut row = Row::default();
@@ -39,7 +43,7 @@ pub fn rows(form: &Form) -> Vec<Row> {
 fn crossed(edges: &[Vec<u64>], next: &mut impl FnMut() -> u64) -> Vec<Row> {
     let [first, others @ ..] = edges else { return Vec::new() };
     let mut rows = Vec::new();
-    let count = if others.is_empty() { first.len() } else { ROWS * 5 / 8 };
+    let count = if others.is_empty() { first.len() } else { ROWS / 2 };
     for at in 0..count {
         let mut row = Row::default();
         row[0] = first[at % first.len()];
@@ -49,6 +53,15 @@ fn crossed(edges: &[Vec<u64>], next: &mut impl FnMut() -> u64) -> Vec<Row> {
         rows.push(row);
     }
     rows
+}
+
+/// One of each list.
+fn row_of(lists: &[Vec<u64>], next: &mut impl FnMut() -> u64) -> Row {
+    let mut row = Row::default();
+    for (word, list) in row.iter_mut().zip(lists) {
+        *word = pick(list, next);
+    }
+    row
 }
 
 /// A second operand that cancels the first, equals it or lies next to it.

@@ -100,3 +100,17 @@ fn bootstrap() {
     let answers: Vec<_> = forms.iter().map(|_| machine::Answer::Refused(218)).collect();
     std::fs::write("tests/differential/answers.bin", Record::of(&forms, &answers).to_bytes()).unwrap();
 }
+
+#[test]
+#[ignore]
+fn dump_inputs() {
+    use std::io::Write;
+    let mut out = std::io::BufWriter::new(std::fs::File::create("/tmp/inputs.tsv").unwrap());
+    let rec = record();
+    for form in every_form() {
+        if matches!(rec.get(&form), Some(answers::Known::Refused(_))) { continue; }
+        write!(out, "{}", form.name).unwrap();
+        for row in inputs::rows(&form) { write!(out, "\t{}", row[..form.inputs.len()].iter().map(|v| format!("{v:x}")).collect::<Vec<_>>().join(",")).unwrap(); }
+        writeln!(out).unwrap();
+    }
+}

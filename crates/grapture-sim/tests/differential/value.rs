@@ -65,6 +65,19 @@ impl Value {
         }
     }
 
+    /// NaNs, infinities, zeros and the like, of the types that have them.
+    pub fn specials(self) -> Vec<u64> {
+        match self {
+            Self::F16 => specials(HALF),
+            Self::Bf16 => specials(BRAIN),
+            Self::F32 => specials(SINGLE),
+            Self::F64 => specials(DOUBLE),
+            Self::F16x2 => pairs(&specials(HALF)),
+            Self::Bf16x2 => pairs(&specials(BRAIN)),
+            _ => self.edges(),
+        }
+    }
+
     /// A value made of random bits, such that all orders of magnitude come up.
     pub fn random(self, next: &mut impl FnMut() -> u64) -> u64 {
         match self {
@@ -150,6 +163,16 @@ fn numbers(format @ (exponent, mantissa): Format) -> Vec<u64> {
     list.sort_unstable();
     list.dedup();
     list
+}
+
+/// Quiet and signalling NaNs with payloads, infinities, zeros, one and the least subnormal.
+fn specials((exponent, mantissa): Format) -> Vec<u64> {
+    let infinity = ((1 << exponent) - 1) << mantissa;
+    let quiet = infinity | 1 << (mantissa - 1);
+    let one = ((1 << (exponent - 1)) - 1) << mantissa;
+    let list = [infinity, infinity | 1, infinity | 6, quiet, quiet | 3, 0, 1, one];
+    let sign = 1 << (exponent + mantissa);
+    list.into_iter().flat_map(|bits| [bits, bits | sign]).collect()
 }
 
 /// A double cut down to a format, towards zero.

@@ -31,6 +31,8 @@ impl BoolOp {
 pub struct Comparison {
     /// What it does.
     pub function: Compare,
+    /// What it does with the upper halves, if its operands hold two numbers.
+    pub upper: Option<Compare>,
     /// The type of its operands.
     pub ty: Type,
     /// How it is combined with a predicate.
@@ -47,14 +49,18 @@ fn lanes_where<T: Scalar>(regs: &Registers, a: Reg, b: Reg, holds: impl Fn(T, T)
     result
 }
 
-/// Half precision and its short form compare as the single-precision numbers that they are.
+/// Half precision and its short form compare as the numbers that they are; `UPPER` those in the upper
+/// half of a register.
 #[derive(Clone, Copy)]
-struct Half<const BRAIN: bool>(f32);
+struct Half<const BRAIN: bool, const FTZ: bool, const UPPER: bool>(f64);
 
-impl<const BRAIN: bool> Scalar for Half<BRAIN> {
+impl<const BRAIN: bool, const FTZ: bool, const UPPER: bool> Scalar for Half<BRAIN, FTZ, UPPER> {
     type Slot = u32;
+    #[inline(always)]
     fn load(slot: u32) -> Self {
-        Self(f32::from_bits(super::convert::half_to_single(slot as u16, BRAIN)))
+        let bits = if UPPER { (slot >> 16) as u16 } else { slot as u16 };
+        let flushed = if FTZ && bits & 0x7c00 == 0 { bits & 0x8000 } else { bits };
+        Self(super::half::widen::<BRAIN>(flushed))
     }
     fn store(self) -> u32 {
         0
@@ -80,9 +86,10 @@ impl Ordered for f64 {
     }
 }
 
-impl<const BRAIN: bool> Ordered for Half<BRAIN> {
+impl<const BRAIN: bool, const FTZ: bool, const UPPER: bool> Ordered for Half<BRAIN, FTZ, UPPER> {
+    #[inline(always)]
     fn value(self) -> f64 {
-        f64::from(self.0)
+        self.0
     }
 }
 
@@ -106,26 +113,6 @@ impl Ordered for Flushed {
     #[inline(always)]
     fn value(self) -> f64 {
         f64::from(self.0)
-    }
-}
-
-/// A half whose subnormals count as zero.
-#[derive(Clone, Copy)]
-struct FlushedHalf(Half<false>);
-
-impl Scalar for FlushedHalf {
-    type Slot = u32;
-    fn load(slot: u32) -> Self {
-        Self(Half::load(if slot & 0x7c00 == 0 { 0 } else { slot }))
-    }
-    fn store(self) -> u32 {
-        self.0.store()
-    }
-}
-
-impl Ordered for FlushedHalf {
-    fn value(self) -> f64 {
-        self.0.value()
     }
 }
 
@@ -183,15 +170,11 @@ const OPERATORS: [&str; 18] = [
     "geu", "num", "nan",
 ];
 
-/// The comparison that the modifiers of `setp` or `set` describe; its type is given, or must be the
-/// next one.
+/// The comparison that the modifiers of `setp` or `set` describe; its type must be the next one.
 ///
 /// # Errors
 /// A missing or impossible operator, or a type that does not compare.
-pub fn select_comparison(
-    modifiers: &mut Modifiers<'_>,
-    ty: Option<Type>,
-) -> Result<Comparison, String> {
+pub fn select_comparison(modifiers: &mut Modifiers<'_>) -> Result<Comparison, String> {
     let operator = modifiers
         .one_of(&OPERATORS)
         .ok_or_else(|| "a comparison operator is missing".to_owned())?;
@@ -201,10 +184,7 @@ pub fn select_comparison(
         _ => BoolOp::Xor,
     });
     let flush = modifiers.flag("ftz");
-    let ty = match ty {
-        Some(ty) => ty,
-        None => modifiers.ty()?,
-    };
+    let ty = modifiers.ty()?;
     let equality = matches!(operator, "eq" | "ne");
     let function = match ty {
         Type::B16 if equality => whole::<u16>(operator),
@@ -218,15 +198,24 @@ pub fn select_comparison(
         Type::S64 => whole::<i64>(operator),
         Type::F32 if flush => real::<Flushed>(operator),
         Type::F32 => real::<f32>(operator),
-        Type::F64 if !flush => real::<f64>(operator),
-        Type::F16 if flush => real::<FlushedHalf>(operator),
-        Type::F16 => real::<Half<false>>(operator),
-        Type::Bf16 => real::<Half<true>>(operator),
+        Type::F64 => real::<f64>(operator),
+        Type::F16 | Type::F16x2 if flush => real::<Half<false, true, false>>(operator),
+        Type::F16 | Type::F16x2 => real::<Half<false, false, false>>(operator),
+        Type::Bf16 | Type::Bf16x2 => real::<Half<true, false, false>>(operator),
         _ => return Err(no_type(ty)),
+    };
+    if flush && !matches!(ty, Type::F32 | Type::F16 | Type::F16x2) {
+        return Err(format!("'.ftz' is not allowed on '.{}'", ty.name()));
+    }
+    let upper = match ty {
+        Type::F16x2 if flush => real::<Half<false, true, true>>(operator),
+        Type::F16x2 => real::<Half<false, false, true>>(operator),
+        Type::Bf16x2 => real::<Half<true, false, true>>(operator),
+        _ => None,
     };
     let function = function
         .ok_or_else(|| format!("comparison '.{operator}' does not apply to '.{}'", ty.name()))?;
-    Ok(Comparison { function, ty, combine })
+    Ok(Comparison { function, upper, ty, combine })
 }
 
 /// The test that the modifiers of `testp` describe, and the type of its operand.
@@ -245,7 +234,10 @@ pub fn select_test(modifiers: &mut Modifiers<'_>) -> Result<(Test, Type), String
                 "infinite" => |regs, a| lanes_where::<$T>(regs, a, a, |a, _| a.is_infinite()),
                 "number" => |regs, a| lanes_where::<$T>(regs, a, a, |a, _| !a.is_nan()),
                 "notanumber" => |regs, a| lanes_where::<$T>(regs, a, a, |a, _| a.is_nan()),
-                "normal" => |regs, a| lanes_where::<$T>(regs, a, a, |a, _| a.is_normal()),
+                // A zero counts as normal.
+                "normal" => |regs, a| {
+                    lanes_where::<$T>(regs, a, a, |a, _| a.is_normal() || a == 0.0)
+                },
                 _ => |regs, a| lanes_where::<$T>(regs, a, a, |a, _| a.is_subnormal()),
             }
         };

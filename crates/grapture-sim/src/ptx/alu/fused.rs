@@ -17,10 +17,10 @@ pub fn available() -> bool {
 }
 
 macro_rules! fused {
-    ($name:ident, $inner:ident, $ty:ty, $canonical:path) => {
+    ($name:ident, $inner:ident, $ty:ty, |$a:ident, $b:ident, $c:ident| $e:expr) => {
         #[cfg_attr(target_arch = "x86_64", target_feature(enable = "fma,avx2"))]
         fn $inner(regs: &mut Registers, d: Reg, abc: [Reg; 3], mask: u32) {
-            map3::<$ty, $ty, $ty, $ty>(regs, d, abc, mask, |a, b, c| $canonical(a.mul_add(b, c)));
+            map3::<$ty, $ty, $ty, $ty>(regs, d, abc, mask, |$a, $b, $c| $e);
         }
 
         /// `a * b + c`, rounded once, to nearest; only where it is [`available`].
@@ -37,5 +37,5 @@ macro_rules! fused {
     };
 }
 
-fused!(single, single_lanes, f32, nan::single);
-fused!(double, double_lanes, f64, nan::double);
+fused!(single, single_lanes, f32, |a, b, c| nan::single(a.mul_add(b, c)));
+fused!(double, double_lanes, f64, |a, b, c| nan::double3(a.mul_add(b, c), a, b, c));

@@ -7,6 +7,8 @@ mod bits;
 mod carry;
 mod compare;
 mod convert;
+mod convert_real;
+mod convert_small;
 mod float;
 mod fused;
 mod half;
@@ -90,8 +92,9 @@ pub fn select(opcode: &str, modifiers: &mut Modifiers<'_>) -> Option<Selection> 
 
 pub use compare::{BoolOp, Comparison, select_comparison, select_test};
 pub use convert::{extension, low_half};
-pub use half::sum as half_sum;
-pub use moves::{add64, copy, join, part};
+pub use float::flush;
+pub use half::{extreme_of_two as half_extreme, sum as half_sum};
+pub use moves::{add64, and32, copy, join, lowest, or32, part, sub64};
 
 /// Applies `f` to every lane.
 #[inline(always)]

@@ -47,11 +47,11 @@ fn double(opcode: &str, modifiers: &mut Modifiers<'_>) -> Selection {
     let ty = modifiers.ty()?;
     let function: Alu1 = match opcode {
         // The result has only the upper half of a double's bits.
-        "rcp" if ftz => lanes!(|a: f64| -> u64 { nan::double(1.0 / a).to_bits() & !0xffff_ffff }),
+        "rcp" if ftz => lanes!(|a: f64| -> u64 { nan::double(1.0 / a, a).to_bits() & !0xffff_ffff }),
         "rsqrt" if ftz => {
-            lanes!(|a: f64| -> u64 { nan::double(reciprocal_root(a)).to_bits() & !0xffff_ffff })
+            lanes!(|a: f64| -> u64 { nan::double(reciprocal_root(a), a).to_bits() & !0xffff_ffff })
         }
-        "rsqrt" => lanes!(|a: f64| -> f64 { nan::double(reciprocal_root(a)) }),
+        "rsqrt" => lanes!(|a: f64| -> f64 { nan::double(reciprocal_root(a), a) }),
         _ => return Err(no_type(ty)),
     };
     Ok(Alu::one(function, ty, ty))

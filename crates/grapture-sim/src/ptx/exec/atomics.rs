@@ -3,7 +3,7 @@
 use super::memory::{LaneFault, Memory, classify, refused};
 use super::registers::{LANES, Reg, Registers};
 use crate::memory::bytes::{AccessError, SharedBytes};
-use crate::ptx::alu::{self, nan};
+use crate::ptx::alu::{self, flush, nan};
 use crate::ptx::fault::FaultKind;
 use crate::ptx::ir::NO_REG;
 use crate::ptx::types::{Space, Type};
@@ -70,17 +70,14 @@ impl AtomicType {
                 Self::B32
             }
             (And | Or | Xor | Cas | Exch, Type::B64) | (Add | Min | Max, Type::U64) => Self::B64,
-            // Earlier versions of PTX spell these with signless types; nvcc still does.
-            (Cas | Exch, Type::U32 | Type::S32) => Self::B32,
-            (Cas | Exch, Type::U64 | Type::S64) => Self::B64,
             (Add | Min | Max, Type::S32) => Self::S32,
-            (Add | Min | Max, Type::S64) => Self::S64,
+            (Min | Max, Type::S64) => Self::S64,
             (Add, Type::F32) => Self::F32,
             (Add, Type::F64) => Self::F64,
-            (Add, Type::F16) => Self::F16,
-            (Add, Type::Bf16) => Self::Bf16,
-            (Add, Type::F16x2) => Self::F16x2,
-            (Add, Type::Bf16x2) => Self::Bf16x2,
+            (Add | Min | Max, Type::F16) => Self::F16,
+            (Add | Min | Max, Type::Bf16) => Self::Bf16,
+            (Add | Min | Max, Type::F16x2) => Self::F16x2,
+            (Add | Min | Max, Type::Bf16x2) => Self::Bf16x2,
             _ => return None,
         })
     }
@@ -104,7 +101,7 @@ pub struct AtomicKind {
 }
 
 impl AtomicKind {
-    /// The type of a sum of halves.
+    /// The type of halves.
     fn half(self) -> Option<Type> {
         Some(match self.ty {
             AtomicType::F16 => Type::F16,
@@ -115,11 +112,13 @@ impl AtomicKind {
         })
     }
 
-    fn of_32(self, old: u32, a: u32) -> u32 {
+    fn of_32(self, old: u32, a: u32, shared: bool) -> u32 {
         let signed = |value: u32| value as i32;
         match (self.op, self.ty) {
             (AtomicOp::Add, AtomicType::F32) => {
-                nan::single(f32::from_bits(old) + f32::from_bits(a)).to_bits()
+                let (old, a) = (f32::from_bits(old), f32::from_bits(a));
+                let sum = if shared { old + a } else { flush(flush(old) + flush(a)) };
+                nan::single(sum).to_bits()
             }
             (AtomicOp::Min, AtomicType::S32) => signed(old).min(signed(a)) as u32,
             (AtomicOp::Max, AtomicType::S32) => signed(old).max(signed(a)) as u32,
@@ -147,11 +146,11 @@ impl AtomicKind {
         }
     }
 
-    fn of_64(self, old: u64, a: u64) -> u64 {
+    fn of_64(self, old: u64, a: u64, shared: bool) -> u64 {
         let signed = |value: u64| value as i64;
         match (self.op, self.ty) {
             (AtomicOp::Add, AtomicType::F64) => {
-                nan::double(f64::from_bits(old) + f64::from_bits(a)).to_bits()
+                double_sum(f64::from_bits(old), f64::from_bits(a), shared).to_bits()
             }
             (AtomicOp::Min, AtomicType::S64) => signed(old).min(signed(a)) as u64,
             (AtomicOp::Max, AtomicType::S64) => signed(old).max(signed(a)) as u64,
@@ -179,14 +178,22 @@ impl AtomicKind {
         }
     }
 
-    fn apply(self, bytes: &SharedBytes, offset: usize, a: u64, b: u64) -> Result<u64, AccessError> {
+    fn apply(
+        self,
+        (bytes, offset): (&SharedBytes, usize),
+        [a, b]: [u64; 2],
+        shared: bool,
+    ) -> Result<u64, AccessError> {
         let len = self.ty.bytes();
         if let Some(ty) = self.half() {
-            let sum = |old| alu::half_sum(ty, old, a as u32);
+            let new = |old| match self.op {
+                AtomicOp::Add => alu::half_sum(ty, old, a as u32),
+                op => alu::half_extreme(ty, old, a as u32, op == AtomicOp::Min),
+            };
             return if len == 2 {
-                bytes.update_u16(offset, |old| sum(u32::from(old)) as u16).map(u64::from)
+                bytes.update_u16(offset, |old| new(u32::from(old)) as u16).map(u64::from)
             } else {
-                bytes.update_u32(offset, sum).map(u64::from)
+                bytes.update_u32(offset, new).map(u64::from)
             };
         }
         match (self.op, len) {
@@ -200,9 +207,19 @@ impl AtomicKind {
             (AtomicOp::Add, 4) if self.ty != AtomicType::F32 => {
                 bytes.fetch_add_u32(offset, a as u32).map(u64::from)
             }
-            (_, 4) => bytes.update_u32(offset, |old| self.of_32(old, a as u32)).map(u64::from),
-            (_, _) => bytes.update_u64(offset, |old| self.of_64(old, a)),
+            (_, 4) => bytes.update_u32(offset, |old| self.of_32(old, a as u32, shared)).map(u64::from),
+            (_, _) => bytes.update_u64(offset, |old| self.of_64(old, a, shared)),
         }
+    }
+}
+
+/// The sum of doubles. Global memory leaves a NaN as it is; of two it keeps the second.
+fn double_sum(old: f64, a: f64, shared: bool) -> f64 {
+    match (shared, a.is_nan(), old.is_nan()) {
+        (true, ..) => nan::double2(old + a, a, old),
+        (false, true, _) => a,
+        (false, _, true) => old,
+        (false, ..) => nan::double2(old + a, old, a),
     }
 }
 
@@ -237,7 +254,7 @@ impl Memory<'_> {
                 .find(space, place, len)
                 .map_err(|_| (FaultKind::IllegalAddress { address, len, write: true }, lane))?;
             let old = kind
-                .apply(bytes, offset, a, b)
+                .apply((bytes, offset), [a, b], space == Space::Shared)
                 .map_err(|error| (refused(error, address, len, true), lane))?;
             if d != NO_REG {
                 if wide {

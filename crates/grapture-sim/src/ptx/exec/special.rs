@@ -4,6 +4,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::registers::LANES;
 
+/// The bytes of shared memory of each block that the system keeps.
+const RESERVED_SHARED: u32 = 1024;
+
 /// A special register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // each variant is the register of the same name; the number is the axis
@@ -31,6 +34,11 @@ pub enum Special {
     GlobalTimerHigh,
     DynamicShared,
     TotalShared,
+    AggregateShared,
+    ClusterCtaid,
+    ClusterNctaid,
+    ClusterRank,
+    ClusterSize,
 }
 
 impl Special {
@@ -46,8 +54,11 @@ impl Special {
             return Some(match base {
                 "%tid" => Self::Tid(axis),
                 "%ntid" => Self::Ntid(axis),
-                "%ctaid" => Self::Ctaid(axis),
-                "%nctaid" => Self::Nctaid(axis),
+                // A block is a cluster of its own.
+                "%ctaid" | "%clusterid" => Self::Ctaid(axis),
+                "%nctaid" | "%nclusterid" => Self::Nctaid(axis),
+                "%cluster_ctaid" => Self::ClusterCtaid,
+                "%cluster_nctaid" => Self::ClusterNctaid,
                 _ => return None,
             });
         }
@@ -71,6 +82,9 @@ impl Special {
             "%globaltimer_hi" => Self::GlobalTimerHigh,
             "%dynamic_smem_size" => Self::DynamicShared,
             "%total_smem_size" => Self::TotalShared,
+            "%aggr_smem_size" => Self::AggregateShared,
+            "%cluster_ctarank" => Self::ClusterRank,
+            "%cluster_nctarank" => Self::ClusterSize,
             _ => return None,
         })
     }
@@ -143,6 +157,9 @@ impl Place {
             Special::GlobalTimerHigh => all((nanoseconds() >> 32) as u32),
             Special::DynamicShared => all(self.dynamic_shared),
             Special::TotalShared => all(self.total_shared),
+            Special::AggregateShared => all(self.total_shared + RESERVED_SHARED),
+            Special::ClusterCtaid | Special::ClusterRank => all(0),
+            Special::ClusterNctaid | Special::ClusterSize => all(1),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Moves, selections, predicates and address conversions.
+//! Moves, operations on predicates, and address conversions.
 
 use super::function::FunctionLowering;
 use crate::ptx::alu::{self, Modifiers};
@@ -6,7 +6,7 @@ use crate::ptx::ast::Operand;
 use crate::ptx::error::Result;
 use crate::ptx::exec::memory::window;
 use crate::ptx::exec::registers::Reg;
-use crate::ptx::ir::{NO_REG, Op, PredOp};
+use crate::ptx::ir::{NO_REG, Op, Pooled, PredOp};
 use crate::ptx::types::{Space, Type};
 
 impl<'a> FunctionLowering<'_, 'a> {
@@ -20,15 +20,10 @@ impl<'a> FunctionLowering<'_, 'a> {
         let is_pred = modifiers.last_type() == Some(Type::Pred);
         match opcode {
             "mov" => self.mov(modifiers, operands)?,
-            "setp" => self.setp(modifiers, operands)?,
-            "set" => self.set(modifiers, operands)?,
-            "testp" => self.testp(modifiers, operands)?,
-            "selp" => self.selp(modifiers, operands)?,
-            "slct" => self.slct(modifiers, operands)?,
             "cvta" => self.cvta(modifiers, operands)?,
             "isspacep" => self.isspacep(modifiers, operands)?,
             "and" | "or" | "xor" | "not" if is_pred => self.logic(opcode, modifiers, operands)?,
-            _ => return Ok(false),
+            _ => return self.comparison(opcode, modifiers, operands),
         }
         Ok(true)
     }
@@ -39,6 +34,9 @@ impl<'a> FunctionLowering<'_, 'a> {
 
     fn mov(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
         let ty = self.ty(modifiers)?;
+        if !(ty == Type::Pred || ty.is_plain()) {
+            return Err(self.error(format!("type '.{}' is not allowed here", ty.name())));
+        }
         let [d, a] = operands else { return self.count(operands, 2) };
         match (d, a) {
             _ if ty == Type::Pred => {
@@ -102,7 +100,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         self.source(operand, ty)
     }
 
-    pub(super) fn join(&mut self, regs: &[Reg], part: Type, d: Reg) -> Result<()> {
+    fn join(&mut self, regs: &[Reg], part: Type, d: Reg) -> Result<()> {
         let Some(f) = alu::join(part.bytes()) else {
             return Err(self.error("these parts cannot be joined"));
         };
@@ -141,7 +139,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         self.unpack(last, high, half)
     }
 
-    pub(super) fn take(&mut self, d: Reg, a: Reg, part: Type, upper: bool) -> Result<()> {
+    fn take(&mut self, d: Reg, a: Reg, part: Type, upper: bool) -> Result<()> {
         match alu::part(part.bytes(), upper) {
             Some(f) => {
                 self.emit(Op::Alu1 { f, d, a });
@@ -149,45 +147,6 @@ impl<'a> FunctionLowering<'_, 'a> {
             }
             None => Err(self.error("this type cannot be taken apart")),
         }
-    }
-
-    fn testp(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
-        let (f, ty) = alu::select_test(modifiers).map_err(|message| self.error(message))?;
-        let [d, a] = operands else { return self.count(operands, 2) };
-        let (d, a) = (self.predicate_destination(d)?, self.source(a, ty)?);
-        self.emit(Op::Test { f, d, a });
-        Ok(())
-    }
-
-    fn selp(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
-        let ty = self.ty(modifiers)?;
-        let [d, a, b, p] = operands else { return self.count(operands, 4) };
-        let (a, b) = (self.source(a, ty)?, self.source(b, ty)?);
-        let (p, negated) = self.predicate_operand(p)?;
-        let d = self.destination(d, ty)?;
-        self.emit(Op::Select { wide: ty.is_wide(), d, a, b, p, negated });
-        Ok(())
-    }
-
-    fn slct(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
-        let flush = modifiers.flag("ftz");
-        let (ty, of) = (self.ty(modifiers)?, self.ty(modifiers)?);
-        let words: &[&str] = match (of, flush) {
-            (Type::S32, false) => &["ge", "s32"],
-            (Type::F32, false) => &["ge", "f32"],
-            (Type::F32, true) => &["ge", "ftz", "f32"],
-            _ => return Err(self.error(format!("type '.{}' is not allowed here", of.name()))),
-        };
-        let comparison = alu::select_comparison(&mut Modifiers::new(words), None)
-            .map_err(|message| self.error(message))?;
-        let [d, a, b, c] = operands else { return self.count(operands, 4) };
-        let (a, b, c) = (self.source(a, ty)?, self.source(b, ty)?, self.source(c, of)?);
-        let d = self.destination(d, ty)?;
-        let p = self.fresh(Type::Pred);
-        let zero = self.bits(0, of);
-        self.emit(Op::Compare { f: comparison.function, d: p, q: NO_REG, a: c, b: zero });
-        self.emit(Op::Select { wide: ty.is_wide(), d, a, b, p, negated: false });
-        Ok(())
     }
 
     fn logic(
@@ -215,11 +174,15 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(())
     }
 
+    /// A predicate operand in a register of its own if it is negated.
     fn plain_predicate(&mut self, operand: &Operand<'a>) -> Result<Reg> {
-        match self.predicate_operand(operand)? {
-            (reg, false) => Ok(reg),
-            _ => Err(self.error("a negated predicate is not allowed here")),
+        let (a, negated) = self.predicate_operand(operand)?;
+        if !negated {
+            return Ok(a);
         }
+        let d = self.fresh(Type::Pred);
+        self.emit(Op::Pred { op: PredOp::Not, d, a, b: a });
+        Ok(d)
     }
 
     fn cvta(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
@@ -246,15 +209,43 @@ impl<'a> FunctionLowering<'_, 'a> {
     }
 
     fn isspacep(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
-        let Some(space) = modifiers.find(Space::parse) else {
+        // The shared memory of a cluster is that of its one block.
+        let space = match modifiers.flag("shared::cluster") {
+            true => Some(Space::Shared),
+            false => modifiers.find(Space::parse),
+        };
+        let Some(space) = space else {
             return Err(self.error("a state space is missing"));
         };
         let [d, a] = operands else { return self.count(operands, 2) };
-        if space == Space::Const {
-            return Err(self.unsupported("the constant space has no window"));
-        }
         let (d, a) = (self.predicate_destination(d)?, self.source(a, Type::U64)?);
+        if space == Space::Const {
+            return self.is_constant(d, a);
+        }
         self.emit(Op::IsSpace { space, d, a });
+        Ok(())
+    }
+
+    /// Whether an address lies in one of the constant variables, which have no window of their own.
+    fn is_constant(&mut self, d: Reg, a: Reg) -> Result<()> {
+        let variables = self.module.globals.iter().enumerate();
+        let constants: Vec<(u32, usize)> = variables
+            .filter(|(_, global)| global.space == Space::Const)
+            .map(|(index, global)| (index as u32, global.size))
+            .collect();
+        let below = alu::select_comparison(&mut Modifiers::new(&["lo", "u64"]))
+            .map_err(|message| self.error(message))?;
+        let (found, one) = (self.fresh(Type::Pred), self.fresh(Type::Pred));
+        let offset = self.fresh(Type::U64);
+        self.emit(Op::Pred { op: PredOp::False, d: found, a: NO_REG, b: NO_REG });
+        for (index, size) in constants {
+            let start = self.module.pool.intern(true, Pooled::Global(index, 0));
+            let size = self.bits(size as u64, Type::U64);
+            self.emit(Op::Alu2 { f: alu::sub64(), d: offset, a, b: start });
+            self.emit(Op::Compare { f: below.function, d: one, q: NO_REG, a: offset, b: size });
+            self.emit(Op::Pred { op: PredOp::Or, d: found, a: found, b: one });
+        }
+        self.emit(Op::Pred { op: PredOp::Move, d, a: found, b: found });
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use crate::ptx::ir::Op;
 use crate::ptx::types::{Class, Type};
 
 /// Instructions of PTX that exist and are not implemented.
-const UNSUPPORTED: [&str; 58] = [
+const UNSUPPORTED: [&str; 56] = [
     "alloca",
     "applypriority",
     "barrier.cluster",
@@ -19,9 +19,7 @@ const UNSUPPORTED: [&str; 58] = [
     "cp",
     "createpolicy",
     "discard",
-    "elect",
     "fence.proxy",
-    "fns",
     "getctarank",
     "griddepcontrol",
     "istypep",
@@ -78,6 +76,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             || self.data(instruction.opcode, &mut modifiers, operands)?
             || self.memory(instruction.opcode, &mut modifiers, operands)?
             || self.warp(instruction.opcode, &mut modifiers, operands)?
+            || self.lop3_test(instruction.opcode, &mut modifiers, operands)?
             || self.compute(instruction.opcode, &mut modifiers, operands)?;
         if !known {
             return Err(if UNSUPPORTED.contains(&instruction.opcode) {

@@ -1,5 +1,6 @@
 //! From the tree to the compact form.
 
+mod atomic;
 mod compare;
 mod control;
 mod data;
@@ -9,6 +10,7 @@ mod instruction;
 mod memory;
 mod operand;
 mod pool;
+mod qualifiers;
 mod warp;
 
 use std::collections::{HashMap, HashSet};
@@ -46,6 +48,8 @@ struct ModuleLowering<'a> {
     symbols: HashMap<&'a str, ModuleSymbol>,
     shared: Vec<SharedVariable>,
     globals: Vec<Global>,
+    /// The number of `.target`.
+    processor: u32,
 }
 
 /// Compiles a module.
@@ -53,7 +57,9 @@ struct ModuleLowering<'a> {
 /// # Errors
 /// What is wrong or not supported, with its place.
 pub(super) fn lower(ast: &Ast<'_>) -> Result<ModuleInner> {
-    let mut module = ModuleLowering::default();
+    let digits = ast.target.trim_start_matches("sm_").trim_end_matches(|c: char| !c.is_ascii_digit());
+    let mut module =
+        ModuleLowering { processor: digits.parse().unwrap_or(0), ..ModuleLowering::default() };
     let functions = module.declare_functions(ast)?;
     for variable in &ast.variables {
         module.declare_variable(variable)?;

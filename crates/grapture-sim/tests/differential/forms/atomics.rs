@@ -13,7 +13,6 @@ pub fn forms(forms: &mut Forms) {
     }
     qualified(forms);
     vectors(forms);
-    large(forms);
 }
 
 fn one(forms: &mut Forms, space: &str, place: &str, op: &str, ty: &str) {
@@ -63,18 +62,5 @@ fn vectors(forms: &mut Forms) {
         forms.body(format!("atom.global.v2.{ty}.{op}"), &[ty; 4], &[ty; 4], body);
         let body = format!("{store} red.global.v2.{ty}.{op} [%at], {{%c, %d}}; ld.global.v2.b{bits} {{%x, %y}}, [%at];");
         forms.body(format!("red.global.v2.{ty}.{op}"), &[ty; 2], &[ty; 4], body);
-    }
-}
-
-/// 128 bits.
-fn large(forms: &mut Forms) {
-    for space in [".global", "", ".shared"] {
-        let place = if space == ".shared" { "%sm" } else { "%at" };
-        let setup = format!(".reg .b128 %big, %old, %new; st{space}.v2.b64 [{place}], {{%a, %b}}; mov.b128 %big, {{%c, %d}}; mov.b128 %new, {{%d, %a}};");
-        let after = format!("mov.b128 {{%x, %y}}, %old; ld{space}.v2.b64 {{%z, %w}}, [{place}];");
-        let body = format!("{setup} atom{space}.exch.b128 %old, [{place}], %big; {after}");
-        forms.body(format!("atom{space}.exch.b128"), &["b64"; 4], &["b64"; 4], body);
-        let body = format!("{setup} atom{space}.cas.b128 %old, [{place}], %big, %new; {after}");
-        forms.body(format!("atom{space}.cas.b128"), &["b64"; 4], &["b64"; 4], body);
     }
 }

@@ -73,12 +73,10 @@ fn refused(forms: &mut Forms) {
     }
 }
 
-/// A product and a sum without a rounding may be fused; with one they must not.
+/// A product and a sum that say how they are rounded are never fused.
 fn contracted(forms: &mut Forms) {
-    for ty in ["f32", "f64"] {
-        for rounding in ROUNDINGS {
-            let body = format!("mul.{rounding}.{ty} %x, %a, %b; add.{rounding}.{ty} %x, %x, %c;");
-            forms.body(format!("mul.{rounding}, add.{rounding}.{ty}"), &[ty], &[ty; 3], body);
-        }
+    for rounding in ROUNDINGS {
+        let body = format!("mul.{rounding}.f32 %x, %a, %b; add.{rounding}.f32 %x, %x, %c;");
+        forms.body(format!("mul.{rounding}, add.{rounding}.f32"), &["f32"], &["f32"; 3], body);
     }
 }

@@ -1,7 +1,7 @@
 //! Loads and stores of every width, alone and as vectors.
 
 use super::TYPES;
-use crate::form::Forms;
+use crate::form::{Forms, OUTPUTS};
 
 /// How the spaces call the place that a thread has to itself.
 const SPACES: [(&str, &str); 4] =
@@ -47,18 +47,18 @@ fn vectors(forms: &mut Forms, fill: &str, space: &str, place: &str, ty: &str) {
         let results = vec![register; count];
         forms.body(instruction.clone(), &results, &["b64", "b64"], format!("{fill}{instruction}"));
         let instruction = format!("st{space}.v{count}.{ty} [{place}], {list};");
+        // The elements in the other order.
         let moved: String = (0..count)
-            .map(|at| format!("ld{space}.{ty} %{}, [{place}+{}]; ", ["x", "y", "z", "w"][at], size(ty) * (count - 1 - at)))
+            .map(|at| {
+                let offset = size(ty) * (count - 1 - at);
+                format!("ld{space}.{ty} {}, [{place}+{offset}]; ", OUTPUTS[at])
+            })
             .collect();
-        let body = format!("{fill}{moved}{instruction} ld{space}.b64 %s, [{place}]; ld{space}.b64 %t, [{place}+8];");
-        if count == 2 {
-            let body = body.replace("%s", "%z").replace("%t", "%w");
-            let results = [register, register, "b64", "b64"];
-            forms.body(instruction, &results, &["b64", "b64"], body);
-        } else {
-            let results = [register, register, register, register, "b64", "b64"];
-            forms.body(instruction, &results, &["b64", "b64"], body);
-        }
+        let [low, high] = [OUTPUTS[count], OUTPUTS[count + 1]];
+        let after = format!("ld{space}.b64 {low}, [{place}]; ld{space}.b64 {high}, [{place}+8];");
+        let results = [vec![register; count], vec!["b64"; 2]].concat();
+        let body = format!("{fill}{moved}{instruction} {after}");
+        forms.body(instruction, &results, &["b64", "b64"], body);
     }
 }
 
@@ -80,7 +80,9 @@ fn qualified(forms: &mut Forms) {
         "ld.global.ca.nc", "ld.global.nc.L1::no_allocate", "ld.global.L1::evict_last",
         "ld.global.L1::evict_first.L2::128B", "ld.global.L2::256B", "ld.mmio.relaxed.sys.global",
         "ld.relaxed.global", "ld.acquire.global", "ld.global.wb", "ldu.global", "ld.weak.global.relaxed",
-        "ld.volatile.relaxed.global",
+        "ld.volatile.relaxed.global", "ld.gpu.global", "ld.weak.gpu.global", "ld.volatile.gpu.global",
+        "ld.relaxed.gpu.global.cg", "ld.volatile.global.cg", "ld.relaxed.gpu.global.L1::no_allocate",
+        "ld.mmio.relaxed.gpu.global", "ld.mmio.global", "ld.nc", "ld.shared.nc",
     ];
     for load in loads {
         let body = format!("st.global.b32 [%at], %a; {load}.b32 %x, [%at];");

@@ -19,8 +19,6 @@ pub fn forms(forms: &mut Forms) {
     forms.body(body, &["b64"], &["b16"; 4], body);
     let body = "mov.b64 {%x, %y, %z, %w}, %a;";
     forms.body(body, &["b16"; 4], &["b64"], body);
-    let body = ".reg .b128 %big; mov.b128 %big, {%a, %b}; mov.b128 {%x, %y}, %big;";
-    forms.body("mov.b128", &["b64"; 2], &["b64"; 2], body);
     let body = "mov.b64 {%r0, %r1}, %a; mov.b64 %x, {%r1, %r0};";
     forms.body("halves swapped", &["b64"], &["b64"], body);
     bytes(forms);
@@ -46,6 +44,10 @@ fn special(forms: &mut Forms) {
     ] {
         let body = format!("mov.u32 %x, {name};");
         forms.body(body.clone(), &["u32"], &[], body);
+    }
+    for name in ["%total_smem_size", "%aggr_smem_size", "%dynamic_smem_size"] {
+        let body = format!("st.shared.b32 [%sm], %a; mov.u32 %x, {name};");
+        forms.body(format!("{name} of a block with shared memory"), &["u32"], &["u32"], body);
     }
     for name in ["%tid.x", "%ntid.x", "%nctaid.x"] {
         let body = format!("cvt.u16.u32 %x, {name};");
