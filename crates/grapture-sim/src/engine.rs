@@ -173,6 +173,11 @@ impl Engine {
         while !reached(&dag) && !dag.closing {
             dag = wait(&self.done, dag);
         }
+        drop(dag);
+        // A program that waits sees what its kernels printed.
+        if let Some(sim) = self.sim.get().and_then(Weak::upgrade) {
+            sim.console.flush();
+        }
     }
 
     /// Holds all tasks back that have not started, or lets them go.

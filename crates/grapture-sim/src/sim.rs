@@ -12,6 +12,7 @@ use grapture_sys::{
 use crate::calls::Calls;
 use crate::capture::Captures;
 use crate::config::SimConfig;
+use crate::console::Console;
 use crate::context::{Context, ThreadState};
 use crate::device::Device;
 use crate::engine::Engine;
@@ -38,6 +39,8 @@ pub(crate) struct Sim {
     pub(crate) engine: Engine,
     /// All memory that has an address.
     pub(crate) memory: Memory,
+    /// What kernels print.
+    pub(crate) console: Console,
     state: Mutex<State>,
     last_fault: Mutex<Option<String>>,
 }
@@ -101,6 +104,7 @@ impl Sim {
             calls: Calls::new(),
             engine: Engine::new(&config),
             memory: Memory::new(config.device_count(), config.memory()),
+            console: Console::default(),
             config,
             slot,
             state: Mutex::new(state),

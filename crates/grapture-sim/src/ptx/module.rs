@@ -103,7 +103,8 @@ impl Module {
     /// # Errors
     /// Text that is not PTX or is not supported, with its place.
     pub fn compile(text: &str) -> Result<Self> {
-        let ast = super::parser::parse(text)?;
+        let mut ast = super::parser::parse(text)?;
+        super::contract::contract(&mut ast);
         Ok(Self { inner: Arc::new(super::lower::lower(&ast)?) })
     }
 

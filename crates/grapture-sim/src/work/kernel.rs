@@ -79,6 +79,7 @@ impl KernelWork {
                 cooperative: self.attributes.cooperative,
                 grid_id: 0,
                 multiprocessors: device::MULTIPROCESSORS as u32,
+                console: Some(&sim.console),
             },
         };
         let threads = self.grid.iter().chain(&self.block).map(|n| u64::from(*n)).product::<u64>();

@@ -17,7 +17,7 @@ mod modifiers;
 mod moves;
 pub(super) mod nan;
 mod packed;
-mod softfloat;
+pub(super) mod softfloat;
 mod transcendental;
 
 pub use modifiers::Modifiers;

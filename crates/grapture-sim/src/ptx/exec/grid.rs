@@ -8,6 +8,7 @@ use super::block::{Block, Shape};
 use super::memory::GlobalMemory;
 use super::registers::{Constants, LANES, Lanes};
 use super::warp::Machine;
+use crate::ptx::extra::Console;
 use crate::ptx::fault::{Fault, FaultKind};
 use crate::ptx::ir::Pooled;
 use crate::ptx::module::{Kernel, Module};
@@ -28,6 +29,8 @@ pub struct Options<'a> {
     pub grid_id: u64,
     /// What `%nsmid` reads.
     pub multiprocessors: u32,
+    /// Where `printf` of the kernel writes; nowhere if absent.
+    pub console: Option<&'a dyn Console>,
 }
 
 /// A launch of a kernel.
@@ -87,7 +90,8 @@ impl Launch<'_> {
     pub fn run(&self, memory: &dyn GlobalMemory, threads: usize) -> Result<RunStats, Fault> {
         let (kernel, shape) = self.check()?;
         let constants = self.constants(kernel);
-        let machine = Machine { code: &self.module.inner.code, kernel, constants };
+        let console = self.options.console;
+        let machine = Machine { code: &self.module.inner.code, kernel, constants, console };
         let total = self.grid.iter().map(|n| u64::from(*n)).product::<u64>();
         let progress = Progress {
             next: AtomicU64::new(0),

@@ -10,6 +10,6 @@ pub mod memory;
 pub mod registers;
 mod schedule;
 pub mod special;
-mod warp;
+pub(super) mod warp;
 
 pub use grid::{Launch, Options, RunStats};

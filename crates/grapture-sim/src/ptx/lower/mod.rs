@@ -4,6 +4,7 @@ mod atomic;
 mod compare;
 mod control;
 mod data;
+mod extra;
 mod function;
 mod globals;
 mod instruction;

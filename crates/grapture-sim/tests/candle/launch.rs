@@ -1,0 +1,147 @@
+//! A module and its launches on a driver.
+
+use std::ffi::{CString, c_void};
+
+use grapture_sys::*;
+
+use crate::data::{Random, Scalar, fill};
+use crate::plan::{Argument, Case};
+
+/// Calls a function of the driver; the code must be success.
+macro_rules! ok {
+    ($driver:expr, $name:ident($($arg:expr),* $(,)?)) => {{
+        let function = $driver.functions().$name;
+        // SAFETY: the arguments are handles that live, values, and pointers to locals and buffers
+        // that outlive the call and the work that it starts, which is waited for.
+        let code = unsafe { function($($arg),*) };
+        assert_eq!(code.0, 0, stringify!($name));
+    }};
+}
+
+/// What a kernel left in a buffer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    pub ty: Scalar,
+    pub bytes: Vec<u8>,
+}
+
+/// A driver with a module in the primary context of device 0.
+pub struct Loaded {
+    driver: Driver,
+    module: CUmodule,
+}
+
+impl Loaded {
+    pub fn new(driver: Driver, text: &str) -> Loaded {
+        let mut context = std::ptr::null_mut();
+        ok!(driver, cuDevicePrimaryCtxRetain(&mut context, 0));
+        ok!(driver, cuCtxSetCurrent(context));
+        let text = CString::new(text).unwrap();
+        let mut log = vec![0_u8; 4096];
+        let mut options = [CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+        let mut values: [*mut c_void; 2] =
+            [log.as_mut_ptr().cast(), std::ptr::without_provenance_mut(log.len())];
+        let mut module = std::ptr::null_mut();
+        let load = driver.functions().cuModuleLoadDataEx;
+        // SAFETY: the text ends with a zero, and the log outlives the call.
+        let code = unsafe {
+            load(
+                &mut module,
+                text.as_ptr().cast(),
+                2,
+                options.as_mut_ptr(),
+                values.as_mut_ptr(),
+            )
+        };
+        let log = String::from_utf8_lossy(&log);
+        assert_eq!(code.0, 0, "{}", log.trim_end_matches('\0'));
+        Loaded { driver, module }
+    }
+
+    /// Runs a launch alone, and gives what it wrote.
+    pub fn run(&self, case: &Case) -> Vec<Output> {
+        let driver = &self.driver;
+        let mut random = Random::named(&case.name);
+        let mut values = Vec::new();
+        let mut buffers = Vec::new();
+        let mut outputs = Vec::new();
+        for argument in &case.arguments {
+            let (bytes, output) = match argument {
+                Argument::Number(bits, size) => {
+                    values.push((*bits, *size));
+                    continue;
+                }
+                Argument::Info(list) => {
+                    (list.iter().flat_map(|number| number.to_le_bytes()).collect(), None)
+                }
+                Argument::Input(ty, count, how) => (fill(&mut random, *ty, *count, *how), None),
+                Argument::Blocks(quant, count) => (quant.fill(&mut random, *count), None),
+                Argument::Output(ty, count, how) => {
+                    (fill(&mut random, *ty, *count, *how), Some(*ty))
+                }
+            };
+            let mut at: CUdeviceptr = 0;
+            ok!(driver, cuMemAlloc_v2(&mut at, bytes.len()));
+            ok!(driver, cuMemcpyHtoD_v2(at, bytes.as_ptr().cast(), bytes.len()));
+            outputs.extend(output.map(|ty| (at, ty, bytes.len())));
+            values.push((at, 8));
+            buffers.push(at);
+        }
+        self.launch(case, &mut values);
+        let mut written = Vec::new();
+        for (at, ty, len) in outputs {
+            let mut bytes = vec![0; len];
+            ok!(driver, cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), at, len));
+            written.push(Output { ty, bytes });
+        }
+        for at in buffers {
+            ok!(driver, cuMemFree_v2(at));
+        }
+        written
+    }
+
+    fn launch(&self, case: &Case, values: &mut [(u64, usize)]) {
+        let driver = &self.driver;
+        let name = CString::new(case.kernel.as_str()).unwrap();
+        let mut function = std::ptr::null_mut();
+        ok!(driver, cuModuleGetFunction(&mut function, self.module, name.as_ptr()));
+        // Little-endian: a number's first bytes are the number.
+        let mut params: Vec<*mut c_void> =
+            values.iter_mut().map(|(bits, _)| std::ptr::from_mut(bits).cast()).collect();
+        let ([gx, gy, gz], [bx, by, bz]) = (case.grid, case.block);
+        let null = std::ptr::null_mut();
+        let launch = driver.functions().cuLaunchKernel;
+        // SAFETY: the function lives; there is a value for each of its parameters, of eight bytes,
+        // which is as much as any of them has.
+        let code = unsafe {
+            launch(
+                function,
+                gx,
+                gy,
+                gz,
+                bx,
+                by,
+                bz,
+                case.shared,
+                null,
+                params.as_mut_ptr(),
+                std::ptr::null_mut(),
+            )
+        };
+        assert_eq!(code.0, 0, "{}", case.name);
+        // SAFETY: the null stream.
+        let code = unsafe { (driver.functions().cuStreamSynchronize)(null) };
+        assert_eq!(code.0, 0, "{}", case.name);
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        let driver = &self.driver;
+        ok!(driver, cuModuleUnload(self.module));
+        ok!(driver, cuDevicePrimaryCtxRelease_v2(0));
+    }
+}
