@@ -1,4 +1,4 @@
-//! What each kernel is launched with, as `plan.txt` says.
+//! What each kernel is launched with, as `candle.txt` and `fixtures.txt` say.
 
 use std::collections::HashMap;
 
@@ -10,6 +10,8 @@ pub struct Case {
     /// The kernel's name and the number of the line that fits it, counted among those that do.
     pub name: String,
     pub kernel: String,
+    /// Whether all blocks run at once.
+    pub cooperative: bool,
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub shared: u32,
@@ -24,6 +26,7 @@ pub enum Argument {
     Info(Vec<u64>),
     Input(Scalar, usize, Filling),
     Blocks(Quant, usize),
+    Bytes(usize),
     Output(Scalar, usize, Filling),
 }
 
@@ -34,10 +37,9 @@ struct Captures {
     quant: Option<Quant>,
 }
 
-/// All launches of a kernel.
-pub fn cases(kernel: &str) -> Vec<Case> {
-    let lines = include_str!("plan.txt").lines();
-    let lines = lines.filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+/// All launches of a kernel, of those that a plan has.
+pub fn cases(plan: &str, kernel: &str) -> Vec<Case> {
+    let lines = plan.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
     let mut cases: Vec<Case> = Vec::new();
     let mut first = None;
     for line in lines {
@@ -53,7 +55,8 @@ pub fn cases(kernel: &str) -> Vec<Case> {
         cases.push(Case {
             name: format!("{kernel}#{}", cases.len()),
             kernel: kernel.to_owned(),
-            grid: measures(grid),
+            cooperative: grid.starts_with("coop"),
+            grid: measures(grid.trim_start_matches("coop")),
             block: measures(block),
             shared: shared.parse().unwrap(),
             arguments: arguments.split(',').map(|text| argument(text, &captures)).collect(),
@@ -138,6 +141,8 @@ fn argument(text: &str, captures: &Captures) -> Argument {
         "in" => filled(Filling::Moderate),
         "wild" => filled(Filling::Wild),
         "ints" => filled(Filling::Whole),
+        "spread" => filled(Filling::Spread),
+        "bytes" => Argument::Bytes(number(1)),
         "bits" => filled(Filling::Bits),
         "index" => filled(Filling::Below(number(3) as u64)),
         "ids" => filled(Filling::BelowOrNone(number(3) as u64)),

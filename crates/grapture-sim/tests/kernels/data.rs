@@ -115,6 +115,19 @@ impl Scalar {
     }
 }
 
+impl Scalar {
+    /// A number between 2^-12 and 2^12, of either sign; any number of an integer type.
+    fn spread(self, random: u64) -> u64 {
+        let Some((mantissa, exponent)) = self.layout() else {
+            return random;
+        };
+        let bias = (1_u64 << (exponent - 1)) - 1;
+        let biased = bias - 12 + (random >> 8) % 24;
+        let sign = (random & 1) << (mantissa + exponent);
+        sign | biased << mantissa | random >> 11 & ((1 << mantissa) - 1)
+    }
+}
+
 /// How a buffer is filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filling {
@@ -124,6 +137,8 @@ pub enum Filling {
     Whole,
     Bits,
     Below(u64),
+    /// As `Moderate`, with exponents further apart.
+    Spread,
     /// As `Below`, but the second is the largest number of the type.
     BelowOrNone(u64),
 }
@@ -161,6 +176,7 @@ pub fn fill(random: &mut Random, ty: Scalar, count: usize, how: Filling) -> Vec<
             Filling::Moderate => ty.moderate(drawn),
             Filling::Wild if drawn & 3 == 0 => drawn >> 2 ^ random.next() << 20,
             Filling::Wild => ty.moderate(drawn >> 2),
+            Filling::Spread => ty.spread(drawn),
             Filling::Whole => ty.encode((drawn % 8) as f64),
             Filling::Bits => drawn >> 5 & 1,
             Filling::BelowOrNone(_) if index == 1 => none,

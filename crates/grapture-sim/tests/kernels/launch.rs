@@ -4,7 +4,7 @@ use std::ffi::{CString, c_void};
 
 use grapture_sys::*;
 
-use crate::data::{Random, Scalar, fill};
+use crate::data::{Filling, Random, Scalar, fill};
 use crate::plan::{Argument, Case};
 
 /// Calls a function of the driver; the code must be success.
@@ -62,13 +62,17 @@ impl Loaded {
     pub fn run(&self, case: &Case) -> Vec<Output> {
         let driver = &self.driver;
         let mut random = Random::named(&case.name);
-        let mut values = Vec::new();
+        let mut values: Vec<Vec<u8>> = Vec::new();
         let mut buffers = Vec::new();
         let mut outputs = Vec::new();
         for argument in &case.arguments {
             let (bytes, output) = match argument {
                 Argument::Number(bits, size) => {
-                    values.push((*bits, *size));
+                    values.push(bits.to_le_bytes()[..*size].to_vec());
+                    continue;
+                }
+                Argument::Bytes(size) => {
+                    values.push(fill(&mut random, Scalar::U8, *size, Filling::Moderate));
                     continue;
                 }
                 Argument::Info(list) => {
@@ -84,7 +88,7 @@ impl Loaded {
             ok!(driver, cuMemAlloc_v2(&mut at, bytes.len()));
             ok!(driver, cuMemcpyHtoD_v2(at, bytes.as_ptr().cast(), bytes.len()));
             outputs.extend(output.map(|ty| (at, ty, bytes.len())));
-            values.push((at, 8));
+            values.push(at.to_le_bytes().to_vec());
             buffers.push(at);
         }
         self.launch(case, &mut values);
@@ -100,33 +104,27 @@ impl Loaded {
         written
     }
 
-    fn launch(&self, case: &Case, values: &mut [(u64, usize)]) {
+    fn launch(&self, case: &Case, values: &mut [Vec<u8>]) {
         let driver = &self.driver;
         let name = CString::new(case.kernel.as_str()).unwrap();
         let mut function = std::ptr::null_mut();
         ok!(driver, cuModuleGetFunction(&mut function, self.module, name.as_ptr()));
-        // Little-endian: a number's first bytes are the number.
         let mut params: Vec<*mut c_void> =
-            values.iter_mut().map(|(bits, _)| std::ptr::from_mut(bits).cast()).collect();
+            values.iter_mut().map(|bytes| bytes.as_mut_ptr().cast()).collect();
         let ([gx, gy, gz], [bx, by, bz]) = (case.grid, case.block);
         let null = std::ptr::null_mut();
-        let launch = driver.functions().cuLaunchKernel;
-        // SAFETY: the function lives; there is a value for each of its parameters, of eight bytes,
-        // which is as much as any of them has.
+        let (shared, params) = (case.shared, params.as_mut_ptr());
+        let functions = driver.functions();
+        // SAFETY: the function lives; there is a value for each of its parameters, of its size.
         let code = unsafe {
-            launch(
-                function,
-                gx,
-                gy,
-                gz,
-                bx,
-                by,
-                bz,
-                case.shared,
-                null,
-                params.as_mut_ptr(),
-                std::ptr::null_mut(),
-            )
+            if case.cooperative {
+                let launch = functions.cuLaunchCooperativeKernel;
+                launch(function, gx, gy, gz, bx, by, bz, shared, null, params)
+            } else {
+                let launch = functions.cuLaunchKernel;
+                let extra = std::ptr::null_mut();
+                launch(function, gx, gy, gz, bx, by, bz, shared, null, params, extra)
+            }
         };
         assert_eq!(code.0, 0, "{}", case.name);
         // SAFETY: the null stream.

@@ -1,0 +1,201 @@
+//! Kernels that nvcc compiled, whose every output is held against what an H200 computed with
+//! driver 13.0: those of the fixtures here, and all of the crate candle-kernels.
+//!
+//! Nothing of candle-kernels is in this repository: `cargo xtask candle` fetches and compiles it,
+//! and runs its tests with the folder of the PTX in `GRAPTURE_CANDLE_PTX`. Without that they are
+//! ignored, and the runner says so.
+//!
+//! The tests of the GPU write what it answers into the folder where they run, as
+//! `candle-affine.txt` and the like; put together, these are the files here.
+
+mod data;
+mod golden;
+mod launch;
+mod plan;
+
+use std::path::PathBuf;
+
+use grapture_sim::{SimConfig, Simulation};
+use grapture_sys::Driver;
+
+use golden::Verdict;
+use launch::Loaded;
+
+/// The entry points of candle-kernels.
+const CANDLE_KERNELS: usize = 948;
+
+/// Where kernels come from.
+struct Source {
+    name: &'static str,
+    text: String,
+    /// What they are launched with.
+    plan: &'static str,
+    /// What an H200 answered.
+    answers: &'static str,
+}
+
+/// A source of candle-kernels.
+fn candle(name: &'static str) -> Source {
+    let folder = std::env::var_os("GRAPTURE_CANDLE_PTX").map(PathBuf::from);
+    let folder = folder.expect("GRAPTURE_CANDLE_PTX names the folder with the PTX");
+    let path = folder.join(name).with_extension("ptx");
+    Source {
+        name,
+        text: std::fs::read_to_string(path).expect("the PTX of a source"),
+        plan: include_str!("candle.txt"),
+        answers: include_str!("candle-h200-13.0.txt"),
+    }
+}
+
+/// A fixture.
+fn fixture(name: &'static str, text: &str) -> Source {
+    Source {
+        name,
+        text: text.to_owned(),
+        plan: include_str!("fixtures.txt"),
+        answers: include_str!("fixtures-h200-13.0.txt"),
+    }
+}
+
+/// The names of the kernels, in order.
+fn kernels(text: &str) -> Vec<&str> {
+    let entries = text.lines().filter_map(|line| line.strip_prefix(".visible .entry "));
+    entries.map(|rest| rest.trim_end_matches(['(', ')'])).collect()
+}
+
+/// Whether a function, or one that it calls, uses an instruction whose result is not exact.
+fn is_approximate(text: &str, function: &str) -> bool {
+    let heading = |line: &str| {
+        let declares = line.starts_with(".visible .entry") || line.starts_with(".func");
+        declares && line.split([' ', '(', ')']).any(|word| word == function)
+    };
+    let body: Vec<&str> =
+        text.lines().skip_while(|line| !heading(line)).take_while(|line| *line != "}").collect();
+    let is_call = |line: &&str| line.trim_start().starts_with("call");
+    body.iter().any(|line| line.contains(".approx") || line.contains(".full"))
+        || body.iter().zip(body.iter().skip(1)).any(|(line, next)| {
+            is_call(line)
+                && [*line, *next].iter().any(|line| {
+                    let words = line.split([' ', ',', '(', ')', '\t']);
+                    words
+                        .filter(|word| word.starts_with("__internal"))
+                        .any(|callee| callee != function && is_approximate(text, callee))
+                })
+        })
+}
+
+/// Runs all kernels of a source on the simulated driver.
+fn simulated(source: &Source) {
+    let simulation = Simulation::new(SimConfig::default());
+    let loaded = Loaded::new(simulation.driver(), &source.text);
+    let answers = golden::answers(source.answers);
+    let (mut same, mut close, mut worst, mut wrong) = (0, 0, 0.0_f64, Vec::new());
+    for kernel in kernels(&source.text) {
+        let approximate = is_approximate(&source.text, kernel);
+        let cases = plan::cases(source.plan, kernel);
+        assert!(!cases.is_empty(), "the plan says nothing of {kernel}");
+        for case in cases {
+            let outputs = loaded.run(&case);
+            let line = golden::line(&case.name, approximate, &outputs);
+            match golden::compare(&line, answers.get(case.name.as_str()).copied(), &outputs) {
+                Verdict::Same => same += 1,
+                Verdict::Close(part) => (close, worst) = (close + 1, worst.max(part)),
+                Verdict::Different(why) => wrong.push(format!("{}: {why}", case.name)),
+            }
+        }
+    }
+    let name = source.name;
+    println!("{name}: {same} launches give the same bits, {close} others {worst:.3} of the bound");
+    assert!(wrong.is_empty(), "{} launches differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Runs all kernels of a source on the driver of the system, and writes what it answers.
+fn real(source: &Source, prefix: &str) {
+    let driver = Driver::load().expect("a driver");
+    let loaded = Loaded::new(driver, &source.text);
+    let mut lines = String::new();
+    for kernel in kernels(&source.text) {
+        let approximate = is_approximate(&source.text, kernel);
+        for case in plan::cases(source.plan, kernel) {
+            let outputs = loaded.run(&case);
+            lines.push_str(&golden::line(&case.name, approximate, &outputs));
+            lines.push('\n');
+        }
+    }
+    std::fs::write(format!("{prefix}-{}.txt", source.name), lines).expect("the answers");
+}
+
+macro_rules! candle {
+    ($($source:ident),+) => {
+        const CANDLE: &[&str] = &[$(stringify!($source)),+];
+
+        mod candle {
+            $(
+                #[test]
+                #[ignore = "needs the PTX that `cargo xtask candle` makes"]
+                fn $source() {
+                    super::simulated(&super::candle(stringify!($source)));
+                }
+            )+
+        }
+
+        mod gpu_candle {
+            $(
+                #[test]
+                #[ignore = "needs the PTX that `cargo xtask candle` makes"]
+                fn $source() {
+                    super::real(&super::candle(stringify!($source)), "candle");
+                }
+            )+
+        }
+    };
+}
+
+candle!(
+    affine, binary, cast, conv, fill, indexing, mmvq_gguf, quantized, reduce, sort, ternary, unary
+);
+
+macro_rules! fixtures {
+    ($($source:ident),+) => {
+        mod sim_fixtures {
+            $(
+                #[test]
+                fn $source() {
+                    let text = include_str!(concat!(stringify!($source), ".ptx"));
+                    super::simulated(&super::fixture(stringify!($source), text));
+                }
+            )+
+        }
+
+        mod gpu_fixtures {
+            $(
+                #[test]
+                fn $source() {
+                    let text = include_str!(concat!(stringify!($source), ".ptx"));
+                    super::real(&super::fixture(stringify!($source), text), "fixtures");
+                }
+            )+
+        }
+    };
+}
+
+fixtures!(warps, grids, atomics, memories, calls, integers, reals, halves, matrices, hopper);
+
+#[test]
+#[ignore = "needs the PTX that `cargo xtask candle` makes"]
+fn every_entry_point_of_candle_is_loaded_and_has_an_answer() {
+    let mut count = 0;
+    for name in CANDLE {
+        let source = candle(name);
+        let module = grapture_sim::ptx::Module::compile(&source.text).unwrap();
+        let names: Vec<&str> = module.kernels().iter().map(|kernel| kernel.name.as_str()).collect();
+        assert_eq!(names, kernels(&source.text));
+        let answers = golden::answers(source.answers);
+        for name in &names {
+            let case = format!("{name}#0");
+            assert!(answers.contains_key(case.as_str()), "no answer of an H200 for {case}");
+        }
+        count += names.len();
+    }
+    assert_eq!(count, CANDLE_KERNELS);
+}
