@@ -19,6 +19,7 @@ pub(super) mod nan;
 mod packed;
 pub(super) mod softfloat;
 mod transcendental;
+mod video;
 
 pub use modifiers::Modifiers;
 
@@ -88,6 +89,7 @@ pub fn select(opcode: &str, modifiers: &mut Modifiers<'_>) -> Option<Selection> 
         .or_else(|| float::select(opcode, modifiers))
         .or_else(|| transcendental::select(opcode, modifiers))
         .or_else(|| convert::select(opcode, modifiers))
+        .or_else(|| video::select(opcode, modifiers))
 }
 
 pub use compare::{BoolOp, Comparison, select_comparison, select_test};

@@ -8,6 +8,7 @@ use super::block::{Block, Shape};
 use super::memory::GlobalMemory;
 use super::registers::{Constants, LANES, Lanes};
 use super::warp::Machine;
+use super::workspace::{self, WithWorkspace};
 use crate::ptx::extra::Console;
 use crate::ptx::fault::{Fault, FaultKind};
 use crate::ptx::ir::Pooled;
@@ -100,6 +101,7 @@ impl Launch<'_> {
             fault: Mutex::new(None),
             stop: self.options.stop,
         };
+        let memory = &WithWorkspace::new(memory);
         let work = || self.work(&machine, shape, memory, &progress, total);
         let threads = if self.options.cooperative { 1 } else { (threads as u64).clamp(1, total) };
         std::thread::scope(|scope| {
@@ -161,6 +163,7 @@ impl Launch<'_> {
             dynamic_shared: self.dynamic_shared_bytes,
             grid_id: self.options.grid_id,
             multiprocessors: self.options.multiprocessors.max(1),
+            workspace: if self.options.cooperative { workspace::ADDRESS } else { 0 },
         };
         Ok((kernel, shape))
     }

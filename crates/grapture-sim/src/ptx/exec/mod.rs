@@ -11,5 +11,6 @@ pub mod registers;
 mod schedule;
 pub mod special;
 pub(super) mod warp;
+mod workspace;
 
 pub use grid::{Launch, Options, RunStats};

@@ -39,6 +39,8 @@ pub enum Special {
     ClusterNctaid,
     ClusterRank,
     ClusterSize,
+    /// One of the registers that a driver may set.
+    Environment(u8),
 }
 
 impl Special {
@@ -77,6 +79,10 @@ impl Special {
             "%clock" | "%clock_lo" => Self::Clock,
             "%clock_hi" => Self::ClockHigh,
             "%clock64" => Self::Clock64,
+            name if name.starts_with("%envreg") => {
+                let number = name.strip_prefix("%envreg")?.parse().ok()?;
+                (number < 32).then_some(Self::Environment(number))?
+            }
             "%globaltimer" => Self::GlobalTimer,
             "%globaltimer_lo" => Self::GlobalTimerLow,
             "%globaltimer_hi" => Self::GlobalTimerHigh,
@@ -116,6 +122,8 @@ pub struct Place {
     pub dynamic_shared: u32,
     /// All shared memory.
     pub total_shared: u32,
+    /// The address of what the blocks of a cooperative launch share; zero in any other.
+    pub workspace: u64,
 }
 
 impl Place {
@@ -155,6 +163,9 @@ impl Place {
             Special::GlobalTimer => [nanoseconds(); LANES],
             Special::GlobalTimerLow => all(nanoseconds() as u32),
             Special::GlobalTimerHigh => all((nanoseconds() >> 32) as u32),
+            Special::Environment(1) => all((self.workspace >> 32) as u32),
+            Special::Environment(2) => all(self.workspace as u32),
+            Special::Environment(_) => all(0),
             Special::DynamicShared => all(self.dynamic_shared),
             Special::TotalShared => all(self.total_shared),
             Special::AggregateShared => all(self.total_shared + RESERVED_SHARED),

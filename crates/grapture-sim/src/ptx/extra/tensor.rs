@@ -6,6 +6,7 @@
 use super::fragment::Fragment;
 use super::numbers::{Element, Finite, Number};
 use super::{Env, Operands};
+use crate::ptx::alu::nan;
 use crate::ptx::alu::softfloat::{self as soft, Rounding};
 
 /// Bits behind the point of the largest term that are kept of every term.
@@ -97,9 +98,10 @@ impl Mma {
         }
         if a == Element::F64 {
             let sum = pairs.fold(f64::from_bits(add), |sum, (x, y)| {
-                f64::from_bits(x).mul_add(f64::from_bits(y), sum)
+                let (x, y) = (f64::from_bits(x), f64::from_bits(y));
+                nan::double3(x.mul_add(y, sum), x, y, sum)
             });
-            return crate::ptx::alu::nan::double(sum).to_bits();
+            return sum.to_bits();
         }
         let add = match self.sums[0] {
             Accumulator::F16 => Number::open(add as u32, 10, 5),

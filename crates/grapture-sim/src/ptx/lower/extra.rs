@@ -1,6 +1,7 @@
 //! Rare instructions: matrices, asynchronous copies.
 
 use super::function::FunctionLowering;
+use crate::ptx::alu::softfloat::Rounding;
 use crate::ptx::alu::{self, Modifiers};
 use crate::ptx::ast::Operand;
 use crate::ptx::error::Result;
@@ -128,9 +129,6 @@ impl<'a> FunctionLowering<'_, 'a> {
     }
 
     fn mma(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
-        if modifiers.contains("sp") || modifiers.contains("sp::ordered_metadata") {
-            return Err(self.unsupported("sparse matrices are not supported"));
-        }
         self.meet(modifiers)?;
         let shape = self.shape(modifiers)?;
         if !modifiers.flag("row") || !modifiers.flag("col") {
@@ -269,6 +267,9 @@ impl<'a> FunctionLowering<'_, 'a> {
         modifiers.one_of(&["row", "col"]);
         let shape = self.shape(modifiers)?;
         let saturate = modifiers.flag("satfinite");
+        if !matches!(modifiers.rounding(), None | Some(Rounding::Nearest)) {
+            return Err(self.unsupported("only rounding to nearest is supported"));
+        }
         let missing = "the types of the matrices are missing";
         let to = modifiers.find(Accumulator::parse).ok_or_else(|| self.error(missing))?;
         // Factors of half precision are not named: then the types of the sums stand alone.
@@ -372,12 +373,6 @@ impl<'a> FunctionLowering<'_, 'a> {
     }
 
     fn async_copy(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
-        if modifiers.contains("bulk") {
-            return Err(self.unsupported("bulk copies are not supported"));
-        }
-        if modifiers.contains("mbarrier") {
-            return Err(self.unsupported("barriers in memory are not supported"));
-        }
         modifiers.flag("async");
         if modifiers.one_of(&["commit_group", "wait_group", "wait_all"]).is_some() {
             self.emit(Op::Fence);

@@ -1,6 +1,7 @@
 //! One instruction: which part of lowering knows it, and those that only compute.
 
 use super::function::FunctionLowering;
+use super::unsupported;
 use crate::ptx::alu::{self, Alu, AluFn, Modifiers};
 use crate::ptx::ast::{Instruction, Operand};
 use crate::ptx::contract::{FUSED_MINUS, MINUS_FUSED};
@@ -9,84 +10,23 @@ use crate::ptx::exec::registers::Reg;
 use crate::ptx::ir::Op;
 use crate::ptx::types::{Class, Type};
 
-/// Instructions of PTX that exist and are not implemented.
-const UNSUPPORTED: [&str; 56] = [
-    "alloca",
-    "applypriority",
-    "barrier.cluster",
-    "bmma",
-    "brkpt",
-    "clusterlaunchcontrol",
-    "copysignx",
-    "cp",
-    "createpolicy",
-    "discard",
-    "fence.proxy",
-    "getctarank",
-    "griddepcontrol",
-    "istypep",
-    "ldmatrix",
-    "mapa",
-    "mbarrier",
-    "mma",
-    "movmatrix",
-    "multimem",
-    "pmevent",
-    "setmaxnreg",
-    "stackrestore",
-    "stacksave",
-    "stmatrix",
-    "suld",
-    "suq",
-    "sured",
-    "sust",
-    "tcgen05",
-    "tensormap",
-    "tex",
-    "tld4",
-    "txq",
-    "vabsdiff",
-    "vabsdiff2",
-    "vabsdiff4",
-    "vadd",
-    "vadd2",
-    "vadd4",
-    "vavrg2",
-    "vavrg4",
-    "vmad",
-    "vmax",
-    "vmax2",
-    "vmax4",
-    "vmin",
-    "vmin2",
-    "vmin4",
-    "vset",
-    "vshl",
-    "vshr",
-    "vsub",
-    "vsub2",
-    "wgmma",
-    "wmma",
-];
-
 impl<'a> FunctionLowering<'_, 'a> {
     /// Compiles one instruction.
     pub(super) fn instruction(&mut self, instruction: &Instruction<'a>) -> Result<()> {
+        if let Some(reason) = unsupported::reason(instruction.opcode, &instruction.modifiers) {
+            return Err(self.unsupported(reason));
+        }
         let mut modifiers = Modifiers::new(&instruction.modifiers);
         let operands = &instruction.operands;
         let known = self.control(instruction.opcode, &mut modifiers, operands)?
             || self.data(instruction.opcode, &mut modifiers, operands)?
             || self.memory(instruction.opcode, &mut modifiers, operands)?
             || self.warp(instruction.opcode, &mut modifiers, operands)?
-            || self.lop3_test(instruction.opcode, &mut modifiers, operands)?
             || self.extra(instruction.opcode, &mut modifiers, operands)?
+            || self.lop3_test(instruction.opcode, &mut modifiers, operands)?
             || self.compute(instruction.opcode, &mut modifiers, operands)?;
         if !known {
-            return Err(if UNSUPPORTED.contains(&instruction.opcode) {
-                self.unsupported("this instruction is not supported")
-            } else {
-                self.unknown(instruction)
-            });
+            return Err(self.unknown(instruction));
         }
         match modifiers.left_over() {
             None => Ok(()),

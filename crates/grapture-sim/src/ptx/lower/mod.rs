@@ -12,6 +12,7 @@ mod memory;
 mod operand;
 mod pool;
 mod qualifiers;
+mod unsupported;
 mod warp;
 
 use std::collections::{HashMap, HashSet};
