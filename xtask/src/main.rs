@@ -3,8 +3,10 @@
 mod bench;
 mod bindings;
 mod bundle;
+mod candle;
 mod fixtures;
 mod layout;
+mod nvcc;
 mod process;
 mod pypi;
 mod sim_lib;
@@ -30,6 +32,8 @@ enum Job {
     Bindings(bindings::Options),
     /// Compiles each `.cu` of the fixtures to the `.ptx` beside it
     Fixtures(fixtures::Options),
+    /// Compiles the kernels of the crate candle-kernels, and runs every one of them
+    Candle(candle::Options),
     /// Builds the simulated driver as a drop-in `libcuda.so.1` in `target/sim/`
     SimLib,
     /// Builds what a machine with a GPU and no Rust runs, into `target/gpu-bundle/`
@@ -50,6 +54,7 @@ fn main() -> ExitCode {
         Job::Test(options) => tests_run::run(&root, &options),
         Job::Bindings(options) => bindings::run(&root, &options),
         Job::Fixtures(options) => fixtures::run(&root, &options),
+        Job::Candle(options) => candle::run(&root, &options),
         Job::SimLib => sim_lib::run(&root),
         Job::GpuBundle(options) => bundle::run(&root, &options),
         Job::Bench { arguments } => bench::run(&root, &arguments),

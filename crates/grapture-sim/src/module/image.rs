@@ -4,6 +4,7 @@ use core::ffi::{c_char, c_void};
 
 use grapture_sys::*;
 
+use super::fatbin;
 use crate::abi::Ptr;
 use crate::device;
 use crate::ptx::{self, CompileErrorKind};
@@ -17,13 +18,7 @@ const FATBIN: u32 = 0xba55_ed50;
 /// The start of the struct that points to a fat binary.
 const FATBIN_WRAPPER: u32 = 0x4662_43b1;
 /// The bytes of a fat binary's header.
-const FATBIN_HEADER: usize = 16;
-/// The bytes of an entry's header that are read.
-const ENTRY_HEADER: usize = 64;
-/// The kind of a fat binary's entry that is PTX.
-const ENTRY_PTX: u16 = 1;
-/// The flags of an entry that is compressed, in one way or another.
-const ENTRY_COMPRESSED: u64 = 0x2000 | 0x8000;
+pub(super) const FATBIN_HEADER: usize = 16;
 
 /// The newest PTX version that a driver version takes: (driver, PTX), from new to old.
 const PTX_VERSIONS: &[(i32, (u32, u32))] = &[
@@ -67,7 +62,7 @@ pub(crate) struct Refused {
     pub(crate) log: String,
 }
 
-fn refused(code: CUresult, log: impl Into<String>) -> Refused {
+pub(super) fn refused(code: CUresult, log: impl Into<String>) -> Refused {
     Refused { code, log: log.into() }
 }
 
@@ -128,47 +123,25 @@ impl Image {
         Image::read(image)
     }
 
+    /// The text.
+    #[cfg(test)]
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
     fn of_text(image: Ptr<c_void>) -> Result<Image, Refused> {
         let text = image.cast::<c_char>().text()?.to_str();
         let text = text.map_err(|_| refused(CUDA_ERROR_INVALID_IMAGE, "the image is not text"))?;
         Ok(Image { text: text.to_owned() })
     }
 
-    /// The first PTX of a fat binary.
+    /// The PTX of a fat binary that suits this device best.
     fn of_fatbin(image: Ptr<c_void>) -> Result<Image, Refused> {
         if magic(image)? != FATBIN {
             return Err(refused(CUDA_ERROR_INVALID_IMAGE, "the fat binary has no header"));
         }
-        let bytes = image.cast::<u8>();
-        let header = usize::from(image.cast::<u16>().at(3)?.read()?);
-        let size = image.cast::<u64>().at(1)?.read()? as usize;
-        let cut_off = || refused(CUDA_ERROR_INVALID_IMAGE, "the fat binary is cut off");
-        if header != FATBIN_HEADER {
-            return Err(refused(CUDA_ERROR_INVALID_IMAGE, "the fat binary's header is unknown"));
-        }
-        let end = header.checked_add(size).ok_or_else(cut_off)?;
-        let mut at = header;
-        while at < end {
-            if end - at < ENTRY_HEADER {
-                return Err(cut_off());
-            }
-            let entry = bytes.at(at)?;
-            let kind = entry.cast::<u16>().read()?;
-            let entry_header = entry.cast::<u32>().at(1)?.read()? as usize;
-            let entry_size = entry.cast::<u64>().at(1)?.read()? as usize;
-            let flags = entry.cast::<u64>().at(5)?.read()?;
-            let whole = entry_header.checked_add(entry_size).ok_or_else(cut_off)?;
-            if whole == 0 || whole > end - at {
-                return Err(cut_off());
-            }
-            if kind == ENTRY_PTX && flags & ENTRY_COMPRESSED == 0 {
-                let text = entry.at(entry_header)?.read_all(entry_size)?;
-                let text = String::from_utf8_lossy(&text).trim_end_matches('\0').to_owned();
-                return Ok(Image { text });
-            }
-            at += whole;
-        }
-        Err(no_ptx())
+        let text = fatbin::best_ptx(image)?.ok_or_else(no_ptx)?;
+        Ok(Image { text })
     }
 
     /// Compiles it for a driver version.
@@ -226,8 +199,8 @@ fn elf(image: Ptr<c_void>) -> Result<Refused, CUresult> {
 fn no_ptx() -> Refused {
     refused(
         CUDA_ERROR_NO_BINARY_FOR_GPU,
-        "the image has no PTX that can be read: the simulated device runs PTX only, so ship PTX \
-         (uncompressed) beside the machine code",
+        "the image has no PTX for this device: the simulated device runs PTX only, so ship PTX \
+         beside the machine code",
     )
 }
 
@@ -262,24 +235,6 @@ mod tests {
         image.compile(driver).err().map(|refused| refused.code.0)
     }
 
-    /// A fat binary of one entry.
-    fn fatbin(kind: u16, flags: u64, content: &[u8]) -> Vec<u8> {
-        let mut entry = vec![0; ENTRY_HEADER];
-        entry[..2].copy_from_slice(&kind.to_le_bytes());
-        entry[4..8].copy_from_slice(&(ENTRY_HEADER as u32).to_le_bytes());
-        entry[8..16].copy_from_slice(&(content.len() as u64).to_le_bytes());
-        entry[40..48].copy_from_slice(&flags.to_le_bytes());
-        entry.extend(content);
-        let mut bytes = FATBIN.to_le_bytes().to_vec();
-        bytes.extend(1_u16.to_le_bytes());
-        bytes.extend((FATBIN_HEADER as u16).to_le_bytes());
-        bytes.extend((entry.len() as u64).to_le_bytes());
-        bytes.extend(entry);
-        // A file that is all ASCII would count as text.
-        assert!(!bytes.is_ascii());
-        bytes
-    }
-
     #[test]
     fn versions_and_targets_are_held_against_the_driver() {
         let with = |version, target| {
@@ -295,21 +250,5 @@ mod tests {
         assert_eq!(code(&with("8.4", "sm_200"), 13_000), Some(218));
         assert_eq!(code(&with("8.7", "sm_100"), 13_000), Some(218));
         assert_eq!(code(&with("8.0", "sm_90a"), 12_000), None);
-    }
-
-    #[test]
-    fn the_ptx_of_a_fat_binary_is_found() {
-        let image = Image::of_file(fatbin(ENTRY_PTX, 0, TEXT.as_bytes())).unwrap();
-        assert_eq!(image.text, TEXT);
-        let refusal = |bytes| Image::of_file(bytes).unwrap_err();
-        let machine = refusal(fatbin(2, 0, b"code"));
-        assert!(machine.code.0 == 209 && machine.log.contains("ship PTX"), "{machine:?}");
-        assert_eq!(refusal(fatbin(ENTRY_PTX, 0x2000, b"packed")).code.0, 209);
-        let mut cut = fatbin(ENTRY_PTX, 0, TEXT.as_bytes());
-        cut.pop();
-        assert_eq!(refusal(cut).code.0, 200);
-        let mut long = fatbin(ENTRY_PTX, 0, TEXT.as_bytes());
-        long[24] = 0xff;
-        assert_eq!(refusal(long).code.0, 200);
     }
 }

@@ -1,5 +1,6 @@
 //! Modules, their functions and globals; libraries and their kernels.
 
+mod fatbin;
 mod image;
 mod jit;
 mod load;

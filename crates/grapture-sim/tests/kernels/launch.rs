@@ -32,22 +32,27 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Loads PTX.
     pub fn new(driver: Driver, text: &str) -> Loaded {
+        Loaded::image(driver, CString::new(text).unwrap().as_bytes_with_nul())
+    }
+
+    /// Loads an image: a fat binary, or PTX with a zero behind it.
+    pub fn image(driver: Driver, image: &[u8]) -> Loaded {
         let mut context = std::ptr::null_mut();
         ok!(driver, cuDevicePrimaryCtxRetain(&mut context, 0));
         ok!(driver, cuCtxSetCurrent(context));
-        let text = CString::new(text).unwrap();
         let mut log = vec![0_u8; 4096];
         let mut options = [CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
         let mut values: [*mut c_void; 2] =
             [log.as_mut_ptr().cast(), std::ptr::without_provenance_mut(log.len())];
         let mut module = std::ptr::null_mut();
         let load = driver.functions().cuModuleLoadDataEx;
-        // SAFETY: the text ends with a zero, and the log outlives the call.
+        // SAFETY: the image is whole, and the log outlives the call.
         let code = unsafe {
             load(
                 &mut module,
-                text.as_ptr().cast(),
+                image.as_ptr().cast(),
                 2,
                 options.as_mut_ptr(),
                 values.as_mut_ptr(),

@@ -10,6 +10,7 @@
 
 mod data;
 mod golden;
+mod images;
 mod launch;
 mod plan;
 
@@ -180,6 +181,48 @@ macro_rules! fixtures {
 }
 
 fixtures!(warps, grids, atomics, memories, calls, integers, reals, halves, matrices, hopper);
+
+#[test]
+fn sim_the_newest_ptx_of_a_fat_binary_is_taken() {
+    images::parts(&Simulation::new(SimConfig::default()).driver());
+}
+
+#[test]
+fn gpu_the_newest_ptx_of_a_fat_binary_is_taken() {
+    images::parts(&Driver::load().expect("a driver"));
+}
+
+#[test]
+fn sim_a_refused_image_says_why() {
+    let driver = Simulation::new(SimConfig::default()).driver();
+    let _context = Loaded::image(driver.clone(), include_bytes!("plain.fatbin"));
+    let (code, log) = images::load(&driver, include_bytes!("machine.fatbin"));
+    assert!(code == 209 && log.contains("ship PTX"), "{log}");
+    let text = |line: &str| {
+        let header = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() {\n";
+        let declared = ".reg .b32 r; .reg .b64 l; .reg .f32 f; .reg .pred p;\n";
+        images::load(&driver, format!("{header}{declared}{line}\nret; }}\n\0").as_bytes())
+    };
+    let says = |line: &str, code: u32, words: &[&str]| {
+        let (answer, log) = text(line);
+        assert_eq!(answer, code, "{line}: {log}");
+        assert!(log.contains("line 6"), "{line}: {log}");
+        assert!(words.iter().all(|word| log.contains(word)), "{line}: {log}");
+    };
+    says("foo.b32 r, r;", 218, &["foo.b32"]);
+    says("add.s32 r, f, r;", 218, &["'f'", ".f32", ".s32"]);
+    let (code, log) = text("add.s32 r, r, r");
+    assert!(code == 218 && log.contains("line 7: expected ';'"), "{log}");
+    says("mov.u32 q, 3;", 218, &["'q'"]);
+    says("add.foo.s32 r, r, r;", 218, &["foo"]);
+    says("tex.1d.v4.f32.s32 {f, f, f, f}, [l, {r}];", 801, &["tex"]);
+    says("wgmma.fence.sync.aligned;", 801, &["wgmma.fence"]);
+    says("mbarrier.init.shared.b64 [l], r;", 801, &["mbarrier.init"]);
+    says("cp.async.bulk.commit_group;", 801, &["cp.async.bulk"]);
+    says("barrier.cluster.arrive;", 801, &["barrier.cluster"]);
+    says("mapa.u64 l, l, r;", 801, &["mapa"]);
+    says("suld.b.1d.b32.trap {r}, [l, {r}];", 801, &["suld"]);
+}
 
 #[test]
 #[ignore = "needs the PTX that `cargo xtask candle` makes"]
