@@ -32,7 +32,7 @@ const OPTIONS: &[&str] = &["-arch=sm_80", "--expt-relaxed-constexpr", "-O3"];
 /// On which driver to run.
 #[derive(clap::Args)]
 pub struct Options {
-    /// Run on this machine's driver, and write what it answers into the current folder
+    /// Run on this machine's driver
     #[arg(long)]
     gpu: bool,
 }

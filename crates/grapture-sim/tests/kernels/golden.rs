@@ -7,11 +7,22 @@ use std::fmt::Write as _;
 use crate::data::{Scalar, hash};
 use crate::launch::Output;
 
+/// How exact a kernel is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Exactness {
+    /// It has no approximate instruction.
+    Exact,
+    /// It has some of double precision.
+    Double,
+    /// It has some of single precision.
+    Single,
+}
+
 /// A line of the file.
-pub fn line(case: &str, approximate: bool, outputs: &[Output]) -> String {
+pub fn line(case: &str, exactness: Exactness, outputs: &[Output]) -> String {
     let bytes: Vec<u8> = outputs.iter().flat_map(|output| output.bytes.clone()).collect();
     let mut line = format!("{case} {:016x}", hash(&bytes));
-    if approximate {
+    if exactness != Exactness::Exact {
         line.push(' ');
         for byte in bytes {
             let _ = write!(line, "{byte:02x}");
@@ -36,7 +47,12 @@ pub enum Verdict {
 }
 
 /// Holds the outputs of a launch against the line of the file.
-pub fn compare(ours: &str, theirs: Option<&str>, outputs: &[Output]) -> Verdict {
+pub fn compare(
+    ours: &str,
+    theirs: Option<&str>,
+    exactness: Exactness,
+    outputs: &[Output],
+) -> Verdict {
     let Some(theirs) = theirs else {
         return Verdict::Different("no answer is recorded".to_owned());
     };
@@ -59,7 +75,7 @@ pub fn compare(ours: &str, theirs: Option<&str>, outputs: &[Output]) -> Verdict 
         let size = output.ty.bytes();
         for (index, (a, b)) in output.bytes.chunks(size).zip(theirs.chunks(size)).enumerate() {
             let (a, b) = (number(output.ty, a), number(output.ty, b));
-            let part = distance(output.ty, a, b);
+            let part = distance(output.ty, exactness, a, b);
             if part > 1.0 {
                 return Verdict::Different(format!("element {index}: {a:e} here, {b:e} there"));
             }
@@ -81,13 +97,13 @@ fn number(ty: Scalar, bytes: &[u8]) -> f64 {
 
 /// The difference of two numbers as a part of the largest allowed one: a few units in the last
 /// place, which is what the bounds of the approximate instructions come to in these kernels.
-fn distance(ty: Scalar, a: f64, b: f64) -> f64 {
+fn distance(ty: Scalar, exactness: Exactness, a: f64, b: f64) -> f64 {
     if a == b || a.is_nan() && b.is_nan() {
         return 0.0;
     }
     let unit = match ty {
-        Scalar::F64 => 2_f64.powi(-51),
-        Scalar::F32 => 2_f64.powi(-22),
+        Scalar::F64 if exactness == Exactness::Double => 2_f64.powi(-51),
+        Scalar::F64 | Scalar::F32 => 2_f64.powi(-22),
         Scalar::F16 => 2_f64.powi(-10),
         Scalar::Bf16 => 2_f64.powi(-7),
         _ => return f64::INFINITY,

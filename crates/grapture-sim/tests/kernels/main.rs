@@ -5,8 +5,8 @@
 //! and runs its tests with the folder of the PTX in `GRAPTURE_CANDLE_PTX`. Without that they are
 //! ignored, and the runner says so.
 //!
-//! The tests of the GPU write what it answers into the folder where they run, as
-//! `candle-affine.txt` and the like; put together, these are the files here.
+//! With `GRAPTURE_BLESS=1`, tests write what they computed as `kernels-affine.txt` and the like. Those
+//! of the GPU, one behind the other, are the files here.
 
 mod data;
 mod golden;
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use grapture_sim::{SimConfig, Simulation};
 use grapture_sys::Driver;
 
-use golden::Verdict;
+use golden::{Exactness, Verdict};
 use launch::Loaded;
 
 /// The entry points of candle-kernels.
@@ -64,66 +64,73 @@ fn kernels(text: &str) -> Vec<&str> {
     entries.map(|rest| rest.trim_end_matches(['(', ')'])).collect()
 }
 
-/// Whether a function, or one that it calls, uses an instruction whose result is not exact.
-fn is_approximate(text: &str, function: &str) -> bool {
+/// How exact a function, with those that it calls, is.
+fn exactness(text: &str, function: &str) -> Exactness {
     let heading = |line: &str| {
         let declares = line.starts_with(".visible .entry") || line.starts_with(".func");
         declares && line.split([' ', '(', ')']).any(|word| word == function)
     };
     let body: Vec<&str> =
         text.lines().skip_while(|line| !heading(line)).take_while(|line| *line != "}").collect();
-    let is_call = |line: &&str| line.trim_start().starts_with("call");
-    body.iter().any(|line| line.contains(".approx") || line.contains(".full"))
-        || body.iter().zip(body.iter().skip(1)).any(|(line, next)| {
-            is_call(line)
-                && [*line, *next].iter().any(|line| {
-                    let words = line.split([' ', ',', '(', ')', '\t']);
-                    words
-                        .filter(|word| word.starts_with("__internal"))
-                        .any(|callee| callee != function && is_approximate(text, callee))
-                })
-        })
+    let of_line = |line: &&str| match (line.contains(".approx") || line.contains(".full"), line) {
+        (false, _) => Exactness::Exact,
+        (true, line) if line.contains(".f64") => Exactness::Double,
+        _ => Exactness::Single,
+    };
+    let own = body.iter().map(of_line).max().unwrap_or(Exactness::Exact);
+    let calls = body.iter().zip(body.iter().skip(1));
+    let calls = calls.filter(|(line, _)| line.trim_start().starts_with("call"));
+    let names = calls.flat_map(|(line, next)| [*line, *next]).flat_map(|line| {
+        line.split([' ', ',', '(', ')', '\t']).filter(|word| word.starts_with("__internal"))
+    });
+    let called = names.filter(|callee| *callee != function).map(|name| exactness(text, name)).max();
+    own.max(called.unwrap_or(Exactness::Exact))
 }
 
 /// Runs all kernels of a source on the simulated driver.
 fn simulated(source: &Source) {
-    let simulation = Simulation::new(SimConfig::default());
-    let loaded = Loaded::new(simulation.driver(), &source.text);
+    check(source, Simulation::new(SimConfig::default()).driver());
+}
+
+/// Runs all kernels of a source on the driver of the system.
+fn real(source: &Source) {
+    check(source, Driver::load().expect("a driver"));
+}
+
+/// Runs all kernels of a source, and holds what they leave against what is on record; with
+/// `GRAPTURE_BLESS` set, writes what should be, into a file named for the source.
+fn check(source: &Source, driver: Driver) {
+    let loaded = Loaded::new(driver, &source.text);
     let answers = golden::answers(source.answers);
     let (mut same, mut close, mut worst, mut wrong) = (0, 0, 0.0_f64, Vec::new());
+    let mut lines = String::new();
     for kernel in kernels(&source.text) {
-        let approximate = is_approximate(&source.text, kernel);
+        let exactness = exactness(&source.text, kernel);
         let cases = plan::cases(source.plan, kernel);
         assert!(!cases.is_empty(), "the plan says nothing of {kernel}");
         for case in cases {
             let outputs = loaded.run(&case);
-            let line = golden::line(&case.name, approximate, &outputs);
-            match golden::compare(&line, answers.get(case.name.as_str()).copied(), &outputs) {
+            let line = golden::line(&case.name, exactness, &outputs);
+            let answer = answers.get(case.name.as_str()).copied();
+            match golden::compare(&line, answer, exactness, &outputs) {
                 Verdict::Same => same += 1,
                 Verdict::Close(part) => (close, worst) = (close + 1, worst.max(part)),
                 Verdict::Different(why) => wrong.push(format!("{}: {why}", case.name)),
             }
-        }
-    }
-    let name = source.name;
-    println!("{name}: {same} launches give the same bits, {close} others {worst:.3} of the bound");
-    assert!(wrong.is_empty(), "{} launches differ:\n{}", wrong.len(), wrong.join("\n"));
-}
-
-/// Runs all kernels of a source on the driver of the system, and writes what it answers.
-fn real(source: &Source, prefix: &str) {
-    let driver = Driver::load().expect("a driver");
-    let loaded = Loaded::new(driver, &source.text);
-    let mut lines = String::new();
-    for kernel in kernels(&source.text) {
-        let approximate = is_approximate(&source.text, kernel);
-        for case in plan::cases(source.plan, kernel) {
-            let outputs = loaded.run(&case);
-            lines.push_str(&golden::line(&case.name, approximate, &outputs));
+            lines.push_str(&line);
             lines.push('\n');
         }
     }
-    std::fs::write(format!("{prefix}-{}.txt", source.name), lines).expect("the answers");
+    let name = source.name;
+    if std::env::var_os("GRAPTURE_BLESS").is_some() {
+        std::fs::write(format!("kernels-{name}.txt"), lines).expect("the answers");
+        return;
+    }
+    println!(
+        "{name}: {same} launches leave the same bits; {close} leave some that differ, by at most \
+         {worst:.3} of what may be"
+    );
+    assert!(wrong.is_empty(), "{} launches differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 macro_rules! candle {
@@ -145,7 +152,7 @@ macro_rules! candle {
                 #[test]
                 #[ignore = "needs the PTX that `cargo xtask candle` makes"]
                 fn $source() {
-                    super::real(&super::candle(stringify!($source)), "candle");
+                    super::real(&super::candle(stringify!($source)));
                 }
             )+
         }
@@ -173,7 +180,7 @@ macro_rules! fixtures {
                 #[test]
                 fn $source() {
                     let text = include_str!(concat!(stringify!($source), ".ptx"));
-                    super::real(&super::fixture(stringify!($source), text), "fixtures");
+                    super::real(&super::fixture(stringify!($source), text));
                 }
             )+
         }
