@@ -54,7 +54,8 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
             Some(nvcc) => nvcc,
             None => compiler.insert(Nvcc::fetch(root)?),
         };
-        let text = nvcc.ptx(&sources.join(name).with_extension("cu"), OPTIONS, &folder.join("scratch"))?;
+        let text =
+            nvcc.ptx(&sources.join(name).with_extension("cu"), OPTIONS, &folder.join("scratch"))?;
         fs::write(target, text)?;
     }
     let tests: &[&str] = if options.gpu {
@@ -77,9 +78,12 @@ fn sources(folder: &Path) -> Result<PathBuf> {
     fs::create_dir_all(folder.join("src"))?;
     fs::write(folder.join("Cargo.toml"), manifest)?;
     fs::write(folder.join("src/lib.rs"), "")?;
-    let metadata = process::output(
-        process::cargo(folder).args(["metadata", "--format-version", "1", "--quiet"]),
-    )?;
+    let metadata = process::output(process::cargo(folder).args([
+        "metadata",
+        "--format-version",
+        "1",
+        "--quiet",
+    ]))?;
     let metadata: serde_json::Value = serde_json::from_str(&metadata)?;
     let packages = metadata["packages"].as_array().context("cargo metadata names no packages")?;
     let found = packages.iter().find(|package| package["name"] == "candle-kernels");

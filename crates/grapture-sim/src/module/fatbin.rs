@@ -153,7 +153,8 @@ mod tests {
 
     #[test]
     fn the_newest_ptx_that_is_not_too_new_is_taken() {
-        let entries = [80, 90, 75, 100].map(|capability| (capability, format!("{TEXT}// {capability}")));
+        let entries =
+            [80, 90, 75, 100].map(|capability| (capability, format!("{TEXT}// {capability}")));
         let list: Vec<_> =
             entries.iter().map(|(c, text)| (ENTRY_PTX, *c, 0, text.as_bytes())).collect();
         assert!(text(fatbin(&list)).ends_with("// 90"));

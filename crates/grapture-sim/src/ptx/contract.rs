@@ -146,8 +146,8 @@ impl<'a> Pass<'a> {
         for (candidate, other, second) in order {
             let Operand::Name(name) = candidate else { continue };
             let Some(product) = self.products.get(name) else { continue };
-            let alike = kind.1 == product.modifiers.contains(&"ftz")
-                && product.modifiers.contains(&kind.0);
+            let alike =
+                kind.1 == product.modifiers.contains(&"ftz") && product.modifiers.contains(&kind.0);
             if !alike {
                 continue;
             }

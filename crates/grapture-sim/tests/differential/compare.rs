@@ -23,7 +23,9 @@ pub fn all(record: &Record, forms: &[Form], answers: &[Answer]) {
 
 fn difference(record: &Record, form: &Form, answer: &Answer) -> Option<String> {
     match (record.get(form), answer) {
-        (None, Answer::Refused(code)) => Some(format!("{}: refused with {code}, not recorded", form.name)),
+        (None, Answer::Refused(code)) => {
+            Some(format!("{}: refused with {code}, not recorded", form.name))
+        }
         (None, _) => Some(format!("{}: not recorded", form.name)),
         (Some(Known::Refused(known)), Answer::Refused(code)) if known == code => None,
         (Some(Known::Refused(known)), Answer::Refused(code)) => {
@@ -47,11 +49,13 @@ fn different_rows(form: &Form, known: &KnownRows, rows: &[Results]) -> Option<St
     let mut text = String::new();
     let mut count = 0;
     for (at, (got, want)) in rows.iter().zip(&known.kept).enumerate() {
-        if form.bound.is_none_or(|bound| !bound.holds(&inputs[at], got[0], want[0])) && got != want {
+        if form.bound.is_none_or(|bound| !bound.holds(&inputs[at], got[0], want[0])) && got != want
+        {
             count += 1;
             if count <= SHOWN {
                 let (values, outputs) = (form.inputs.len(), form.outputs.len());
-                let (inputs, got, want) = (&inputs[at][..values], &got[..outputs], &want[..outputs]);
+                let (inputs, got, want) =
+                    (&inputs[at][..values], &got[..outputs], &want[..outputs]);
                 write!(text, "\n    {inputs:#x?}: {got:#x?}, the GPU gave {want:#x?}").unwrap();
             }
         }

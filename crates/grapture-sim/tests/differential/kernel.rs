@@ -26,7 +26,8 @@ pub fn module(forms: &[Form]) -> String {
 }
 
 fn kernel(name: &str, form: &Form) -> String {
-    let mut text = format!(".visible .entry {name}(.param .u64 in, .param .u64 out, .param .u64 own) {{\n");
+    let mut text =
+        format!(".visible .entry {name}(.param .u64 in, .param .u64 out, .param .u64 own) {{\n");
     text += ".reg .b64 %in, %out, %at; .reg .b32 %thread, %sm; .reg .b32 %word; .reg .pred %q;\n";
     text += ".reg .b16 %h<9>; .reg .b32 %r<9>; .reg .b64 %l<9>; .reg .pred %p<9>;\n";
     for (operand, value) in operands(form) {
@@ -35,7 +36,8 @@ fn kernel(name: &str, form: &Form) -> String {
     text += "mov.u32 %thread, %tid.x; mov.u32 %r0, %ctaid.x; mov.u32 %r1, %ntid.x;\n";
     if form.body.contains("%sm") {
         text += ".shared .align 16 .b8 shared[8192];\n";
-        writeln!(text, "mov.u32 %sm, shared; mad.lo.u32 %sm, %thread, {SCRATCH_BYTES}, %sm;").unwrap();
+        writeln!(text, "mov.u32 %sm, shared; mad.lo.u32 %sm, %thread, {SCRATCH_BYTES}, %sm;")
+            .unwrap();
     }
     text += "mad.lo.u32 %thread, %r0, %r1, %thread;\n";
     text += "ld.param.u64 %in, [in]; ld.param.u64 %out, [out]; ld.param.u64 %at, [own];\n";

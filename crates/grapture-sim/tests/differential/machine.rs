@@ -136,7 +136,8 @@ impl Machine {
         let addresses = [self.inputs, self.outputs, self.scratch];
         let mut params = addresses.each_ref().map(|at| std::ptr::from_ref(at).cast_mut().cast());
         self.start(function, &mut params);
-        let code = cu!(self.driver, cuMemcpyDtoH_v2(results.as_mut_ptr().cast(), self.outputs, bytes));
+        let code =
+            cu!(self.driver, cuMemcpyDtoH_v2(results.as_mut_ptr().cast(), self.outputs, bytes));
         assert_eq!(code, 0, "'{}' ran into an error", form.name);
         for row in &mut results {
             for (at, word) in row.iter_mut().enumerate() {
@@ -151,6 +152,9 @@ impl Machine {
         let (grid, block) = ((ROWS / BLOCK) as u32, BLOCK as u32);
         let (stream, extra) = (std::ptr::null_mut(), std::ptr::null_mut());
         let params = params.as_mut_ptr();
-        ok!(self.driver, cuLaunchKernel(function, grid, 1, 1, block, 1, 1, 0, stream, params, extra));
+        ok!(
+            self.driver,
+            cuLaunchKernel(function, grid, 1, 1, block, 1, 1, 0, stream, params, extra)
+        );
     }
 }

@@ -87,7 +87,11 @@ fn gpu_answers_are_those_recorded() {
 fn dump() {
     let dir = std::env::var("DUMP").unwrap();
     for (at, form) in every_form().iter().enumerate() {
-        std::fs::write(format!("{dir}/{at}.ptx"), format!("{}// {}\n", kernel::module(std::slice::from_ref(form)), form.name)).unwrap();
+        std::fs::write(
+            format!("{dir}/{at}.ptx"),
+            format!("{}// {}\n", kernel::module(std::slice::from_ref(form)), form.name),
+        )
+        .unwrap();
     }
 }
 
@@ -95,10 +99,17 @@ fn dump() {
 #[ignore]
 fn bootstrap() {
     let text = std::fs::read_to_string("/tmp/ptxcheck.tsv").unwrap();
-    let refused: std::collections::HashSet<&str> = text.lines().map(|l| l.split('\t').collect::<Vec<_>>()).filter(|p| p[2] != "0").map(|p| p[1]).collect();
-    let forms: Vec<Form> = every_form().into_iter().filter(|f| refused.contains(f.name.as_str())).collect();
+    let refused: std::collections::HashSet<&str> = text
+        .lines()
+        .map(|l| l.split('\t').collect::<Vec<_>>())
+        .filter(|p| p[2] != "0")
+        .map(|p| p[1])
+        .collect();
+    let forms: Vec<Form> =
+        every_form().into_iter().filter(|f| refused.contains(f.name.as_str())).collect();
     let answers: Vec<_> = forms.iter().map(|_| machine::Answer::Refused(218)).collect();
-    std::fs::write("tests/differential/answers.bin", Record::of(&forms, &answers).to_bytes()).unwrap();
+    std::fs::write("tests/differential/answers.bin", Record::of(&forms, &answers).to_bytes())
+        .unwrap();
 }
 
 #[test]
@@ -108,9 +119,22 @@ fn dump_inputs() {
     let mut out = std::io::BufWriter::new(std::fs::File::create("/tmp/inputs.tsv").unwrap());
     let rec = record();
     for form in every_form() {
-        if matches!(rec.get(&form), Some(answers::Known::Refused(_))) { continue; }
+        if matches!(rec.get(&form), Some(answers::Known::Refused(_))) {
+            continue;
+        }
         write!(out, "{}", form.name).unwrap();
-        for row in inputs::rows(&form) { write!(out, "\t{}", row[..form.inputs.len()].iter().map(|v| format!("{v:x}")).collect::<Vec<_>>().join(",")).unwrap(); }
+        for row in inputs::rows(&form) {
+            write!(
+                out,
+                "\t{}",
+                row[..form.inputs.len()]
+                    .iter()
+                    .map(|v| format!("{v:x}"))
+                    .collect::<Vec<_>>()
+                    .join(",")
+            )
+            .unwrap();
+        }
         writeln!(out).unwrap();
     }
 }

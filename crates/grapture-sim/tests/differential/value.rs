@@ -136,12 +136,19 @@ fn landmarks() -> Vec<f64> {
         let limit = 2_f64.powi(power);
         list.extend([limit, limit - 0.5, limit - 1.0, limit + 0.5]);
     }
-    for (mantissa, lowest, highest) in [(2, -16, 15), (3, -9, 8), (10, -24, 15), (7, -133, 127), (23, -149, 127)] {
+    for (mantissa, lowest, highest) in
+        [(2, -16, 15), (3, -9, 8), (10, -24, 15), (7, -133, 127), (23, -149, 127)]
+    {
         let (ulp, least) = (2_f64.powi(-mantissa), 2_f64.powi(lowest));
         list.extend([1.0 + ulp / 2.0, 1.0 + 1.5 * ulp, 1.0 + 0.75 * ulp, 1.0 + 0.5001 * ulp]);
         list.extend([least, least / 2.0, 1.5 * least, 0.5001 * least, 0.25 * least]);
         let top = 2_f64.powi(highest);
-        list.extend([top * (2.0 - ulp), top * (2.0 - ulp / 2.0), top * (2.0 - ulp * 0.75), top * 1.75]);
+        list.extend([
+            top * (2.0 - ulp),
+            top * (2.0 - ulp / 2.0),
+            top * (2.0 - ulp * 0.75),
+            top * 1.75,
+        ]);
     }
     list.extend([448.0, 464.0, 465.0, 480.0, 57344.0, 61440.0, 61441.0, 65504.0, 65519.0, 65520.0]);
     list

@@ -50,13 +50,7 @@ impl Loaded {
         let load = driver.functions().cuModuleLoadDataEx;
         // SAFETY: the image is whole, and the log outlives the call.
         let code = unsafe {
-            load(
-                &mut module,
-                image.as_ptr().cast(),
-                2,
-                options.as_mut_ptr(),
-                values.as_mut_ptr(),
-            )
+            load(&mut module, image.as_ptr().cast(), 2, options.as_mut_ptr(), values.as_mut_ptr())
         };
         let log = String::from_utf8_lossy(&log);
         assert_eq!(code.0, 0, "{}", log.trim_end_matches('\0'));

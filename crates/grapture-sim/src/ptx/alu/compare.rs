@@ -235,9 +235,9 @@ pub fn select_test(modifiers: &mut Modifiers<'_>) -> Result<(Test, Type), String
                 "number" => |regs, a| lanes_where::<$T>(regs, a, a, |a, _| !a.is_nan()),
                 "notanumber" => |regs, a| lanes_where::<$T>(regs, a, a, |a, _| a.is_nan()),
                 // A zero counts as normal.
-                "normal" => |regs, a| {
-                    lanes_where::<$T>(regs, a, a, |a, _| a.is_normal() || a == 0.0)
-                },
+                "normal" => {
+                    |regs, a| lanes_where::<$T>(regs, a, a, |a, _| a.is_normal() || a == 0.0)
+                }
                 _ => |regs, a| lanes_where::<$T>(regs, a, a, |a, _| a.is_subnormal()),
             }
         };

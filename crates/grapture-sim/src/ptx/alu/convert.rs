@@ -1,7 +1,10 @@
 //! Conversions: which one an instruction means, and those between integers.
 
 use super::softfloat::Rounding;
-use super::{Alu, Alu1, Alu2, Alu3, Modifiers, Selection, convert_real, convert_small, for_type, lanes, no_type};
+use super::{
+    Alu, Alu1, Alu2, Alu3, Modifiers, Selection, convert_real, convert_small, for_type, lanes,
+    no_type,
+};
 use crate::ptx::types::{Class, Type};
 
 /// The instruction of that name, when it is one of these.
@@ -148,7 +151,9 @@ fn pack(modifiers: &mut Modifiers<'_>) -> Selection {
     modifiers.ty()?;
     macro_rules! above {
         ($bits:literal, $signed:literal) => {
-            lanes!(|a: i32, b: i32, c: u32| -> u32 { c << (2 * $bits) | fields::<$bits, $signed>(a, b) })
+            lanes!(|a: i32, b: i32, c: u32| -> u32 {
+                c << (2 * $bits) | fields::<$bits, $signed>(a, b)
+            })
         };
     }
     let function: Alu3 = match to {

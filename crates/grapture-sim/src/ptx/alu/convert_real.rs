@@ -172,15 +172,19 @@ pub fn real(to: Type, from: Type, how: &How) -> Result<Alu1, String> {
     };
     macro_rules! pair {
         ($S:ty, $D:ty, $from:expr, $to:expr) => {
-            with_rounding!(rounding, R, match (how.ftz, end) {
-                (false, 0) => pair_through!($S, $D, $from, $to, R, false, 0),
-                (true, 0) => pair_through!($S, $D, $from, $to, R, true, 0),
-                (false, SATURATE) => pair_through!($S, $D, $from, $to, R, false, SATURATE),
-                (true, SATURATE) => pair_through!($S, $D, $from, $to, R, true, SATURATE),
-                (_, RELU) => pair_through!($S, $D, $from, $to, R, false, RELU),
-                (_, FINITE) => pair_through!($S, $D, $from, $to, R, false, FINITE),
-                _ => pair_through!($S, $D, $from, $to, R, false, RELU | FINITE),
-            })
+            with_rounding!(
+                rounding,
+                R,
+                match (how.ftz, end) {
+                    (false, 0) => pair_through!($S, $D, $from, $to, R, false, 0),
+                    (true, 0) => pair_through!($S, $D, $from, $to, R, true, 0),
+                    (false, SATURATE) => pair_through!($S, $D, $from, $to, R, false, SATURATE),
+                    (true, SATURATE) => pair_through!($S, $D, $from, $to, R, true, SATURATE),
+                    (_, RELU) => pair_through!($S, $D, $from, $to, R, false, RELU),
+                    (_, FINITE) => pair_through!($S, $D, $from, $to, R, false, FINITE),
+                    _ => pair_through!($S, $D, $from, $to, R, false, RELU | FINITE),
+                }
+            )
         };
     }
     Ok(match (from, to) {
@@ -348,18 +352,28 @@ fn same_type(ty: Type, how: &How) -> Result<Alu1, String> {
     macro_rules! round_half {
         ($brain:literal, $finish:expr) => {
             match how.integral {
-                None => lanes!(|a: u16| -> u16 { half::narrow::<$brain>($finish(half::widen::<$brain>(a))) }),
+                None => lanes!(|a: u16| -> u16 {
+                    half::narrow::<$brain>($finish(half::widen::<$brain>(a)))
+                }),
                 Some(Rounding::Zero) => {
-                    lanes!(|a: u16| -> u16 { half::narrow::<$brain>($finish(half::widen::<$brain>(a).trunc())) })
+                    lanes!(|a: u16| -> u16 {
+                        half::narrow::<$brain>($finish(half::widen::<$brain>(a).trunc()))
+                    })
                 }
                 Some(Rounding::Down) => {
-                    lanes!(|a: u16| -> u16 { half::narrow::<$brain>($finish(half::widen::<$brain>(a).floor())) })
+                    lanes!(|a: u16| -> u16 {
+                        half::narrow::<$brain>($finish(half::widen::<$brain>(a).floor()))
+                    })
                 }
                 Some(Rounding::Up) => {
-                    lanes!(|a: u16| -> u16 { half::narrow::<$brain>($finish(half::widen::<$brain>(a).ceil())) })
+                    lanes!(|a: u16| -> u16 {
+                        half::narrow::<$brain>($finish(half::widen::<$brain>(a).ceil()))
+                    })
                 }
                 Some(_) => {
-                    lanes!(|a: u16| -> u16 { half::narrow::<$brain>($finish(half::widen::<$brain>(a).round_ties_even())) })
+                    lanes!(|a: u16| -> u16 {
+                        half::narrow::<$brain>($finish(half::widen::<$brain>(a).round_ties_even()))
+                    })
                 }
             }
         };

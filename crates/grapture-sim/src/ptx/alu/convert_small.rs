@@ -16,14 +16,21 @@ pub fn pair(to: Type, how: &How) -> Selection {
     }
     macro_rules! pick {
         ($format:expr) => {
-            with_rounding!(rounding, R, match (how.relu, how.finite) {
-                (false, false) => lanes!(|a: u32, b: u32| -> u32 { packed($format, a, b, R, 0) }),
-                (true, false) => lanes!(|a: u32, b: u32| -> u32 { packed($format, a, b, R, RELU) }),
-                (false, true) => lanes!(|a: u32, b: u32| -> u32 { packed($format, a, b, R, FINITE) }),
-                (true, true) => {
-                    lanes!(|a: u32, b: u32| -> u32 { packed($format, a, b, R, RELU | FINITE) })
+            with_rounding!(
+                rounding,
+                R,
+                match (how.relu, how.finite) {
+                    (false, false) =>
+                        lanes!(|a: u32, b: u32| -> u32 { packed($format, a, b, R, 0) }),
+                    (true, false) =>
+                        lanes!(|a: u32, b: u32| -> u32 { packed($format, a, b, R, RELU) }),
+                    (false, true) =>
+                        lanes!(|a: u32, b: u32| -> u32 { packed($format, a, b, R, FINITE) }),
+                    (true, true) => {
+                        lanes!(|a: u32, b: u32| -> u32 { packed($format, a, b, R, RELU | FINITE) })
+                    }
                 }
-            })
+            )
         };
     }
     let function: Alu2 = if to == Type::F16x2 { pick!(F16) } else { pick!(BF16) };
@@ -135,7 +142,11 @@ fn widened<const FIVE: bool, const RELU: bool>(bits: u8) -> u16 {
         };
         if bits & 0x80 != 0 { -value } else { value }
     };
-    if RELU && value.is_sign_negative() && !value.is_nan() { 0 } else { half::narrow::<false>(value) }
+    if RELU && value.is_sign_negative() && !value.is_nan() {
+        0
+    } else {
+        half::narrow::<false>(value)
+    }
 }
 
 fn to_eight<const FIVE: bool>(from: Type, how: &How) -> Selection {

@@ -200,9 +200,7 @@ pub(super) fn qualifiers(
 }
 
 /// Rounding, `.ftz` and type of an instruction that does not saturate.
-fn unsaturated(
-    modifiers: &mut Modifiers<'_>,
-) -> Result<(Option<Rounding>, bool, Type), String> {
+fn unsaturated(modifiers: &mut Modifiers<'_>) -> Result<(Option<Rounding>, bool, Type), String> {
     match qualifiers(modifiers)? {
         (_, _, true, _) => Err("'.sat' is not allowed here".to_owned()),
         (rounding, ftz, _, ty) => Ok((rounding, ftz, ty)),
@@ -216,12 +214,24 @@ fn binary(opcode: &str, modifiers: &mut Modifiers<'_>) -> Selection {
         ("sub", Type::F32) => rounded!(rounding, R, single!(ftz, sat, |a, b| a.plus(-b, R))),
         (_, Type::F32) => rounded!(rounding, R, single!(ftz, sat, |a, b| a.times(b, R))),
         ("add", _) => {
-            rounded!(rounding, R, lanes!(|a: f64, b: f64| -> f64 { nan::double2(a.plus(b, R), a, b) }))
+            rounded!(
+                rounding,
+                R,
+                lanes!(|a: f64, b: f64| -> f64 { nan::double2(a.plus(b, R), a, b) })
+            )
         }
         ("sub", _) => {
-            rounded!(rounding, R, lanes!(|a: f64, b: f64| -> f64 { nan::double2(a.plus(-b, R), a, b) }))
+            rounded!(
+                rounding,
+                R,
+                lanes!(|a: f64, b: f64| -> f64 { nan::double2(a.plus(-b, R), a, b) })
+            )
         }
-        _ => rounded!(rounding, R, lanes!(|a: f64, b: f64| -> f64 { nan::double2(a.times(b, R), a, b) })),
+        _ => rounded!(
+            rounding,
+            R,
+            lanes!(|a: f64, b: f64| -> f64 { nan::double2(a.times(b, R), a, b) })
+        ),
     };
     Ok(Alu::two(function, ty, ty, ty))
 }
@@ -237,7 +247,11 @@ fn divide(modifiers: &mut Modifiers<'_>) -> Selection {
     }
     let function: Alu2 = match ty {
         Type::F32 => rounded!(rounding, R, single!(ftz, false, |a, b| a.over(b, R))),
-        _ => rounded!(rounding, R, lanes!(|a: f64, b: f64| -> f64 { nan::double2(a.over(b, R), b, a) })),
+        _ => rounded!(
+            rounding,
+            R,
+            lanes!(|a: f64, b: f64| -> f64 { nan::double2(a.over(b, R), b, a) })
+        ),
     };
     Ok(Alu::two(function, ty, ty, ty))
 }
@@ -255,7 +269,9 @@ fn fused(modifiers: &mut Modifiers<'_>) -> Selection {
         _ => rounded!(
             rounding,
             R,
-            lanes!(|a: f64, b: f64, c: f64| -> f64 { nan::double3(a.times_plus(b, c, R), a, b, c) })
+            lanes!(|a: f64, b: f64, c: f64| -> f64 {
+                nan::double3(a.times_plus(b, c, R), a, b, c)
+            })
         ),
     };
     Ok(Alu::three(function, ty, ty, ty, ty))
@@ -330,7 +346,9 @@ fn extremum(opcode: &str, modifiers: &mut Modifiers<'_>) -> Selection {
     macro_rules! pick {
         ($least:literal) => {
             match (propagate, signs) {
-                (false, false) => single!(ftz, false, |a, b| extreme32::<$least, false, false>(a, b)),
+                (false, false) => {
+                    single!(ftz, false, |a, b| extreme32::<$least, false, false>(a, b))
+                }
                 (false, true) => single!(ftz, false, |a, b| extreme32::<$least, false, true>(a, b)),
                 (true, false) => single!(ftz, false, |a, b| extreme32::<$least, true, false>(a, b)),
                 (true, true) => single!(ftz, false, |a, b| extreme32::<$least, true, true>(a, b)),
@@ -356,7 +374,9 @@ fn sign(opcode: &str, modifiers: &mut Modifiers<'_>) -> Selection {
         (Type::F32, "abs") => single!(ftz, false, |a| a.abs()),
         (Type::F32, _) => single!(ftz, false, |a| -a),
         // A NaN keeps its sign.
-        (_, "abs") => lanes!(|a: f64| -> f64 { if a.is_nan() { nan::double(a, a) } else { a.abs() } }),
+        (_, "abs") => {
+            lanes!(|a: f64| -> f64 { if a.is_nan() { nan::double(a, a) } else { a.abs() } })
+        }
         _ => lanes!(|a: f64| -> f64 { if a.is_nan() { nan::double(a, a) } else { -a } }),
     };
     Ok(Alu::one(function, ty, ty))

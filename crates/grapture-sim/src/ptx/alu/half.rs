@@ -225,11 +225,7 @@ const OUTSIDE: u16 = 0xffff;
 
 #[inline(always)]
 fn multiply_add_inside<const BRAIN: bool, const END: u8>(a: u16, b: u16, c: u16) -> u16 {
-    if a == OUTSIDE || b == OUTSIDE {
-        0
-    } else {
-        multiply_add::<BRAIN, false, END>(a, b, c)
-    }
+    if a == OUTSIDE || b == OUTSIDE { 0 } else { multiply_add::<BRAIN, false, END>(a, b, c) }
 }
 
 /// One of them or two, of a function of three numbers.
@@ -251,9 +247,7 @@ fn fused(modifiers: &mut Modifiers<'_>) -> Selection {
         Some(Rounding::Nearest) if outside => fused_inside(&how)?,
         Some(Rounding::Nearest) => fused_of(&how),
         // PTX does not describe this. A GPU rounds to nearest, and takes single numbers for halves.
-        Some(Rounding::Zero) if how.brain && !outside => {
-            fused_of(&How { brain: how.two, ..how })
-        }
+        Some(Rounding::Zero) if how.brain && !outside => fused_of(&How { brain: how.two, ..how }),
         Some(_) => return Err("this rounding is not allowed here".to_owned()),
         None => return Err("a rounding is missing".to_owned()),
     };
@@ -409,6 +403,10 @@ pub fn extreme_of_two(ty: Type, a: u32, b: u32, least: bool) -> u32 {
         (_, true) => extreme::<true, true, false, false, false>,
         (_, false) => extreme::<false, true, false, false, false>,
     };
-    let high = if matches!(ty, Type::F16x2 | Type::Bf16x2) { one((a >> 16) as u16, (b >> 16) as u16) } else { 0 };
+    let high = if matches!(ty, Type::F16x2 | Type::Bf16x2) {
+        one((a >> 16) as u16, (b >> 16) as u16)
+    } else {
+        0
+    };
     u32::from(high) << 16 | u32::from(one(a as u16, b as u16))
 }

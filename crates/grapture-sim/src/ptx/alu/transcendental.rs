@@ -47,7 +47,9 @@ fn double(opcode: &str, modifiers: &mut Modifiers<'_>) -> Selection {
     let ty = modifiers.ty()?;
     let function: Alu1 = match opcode {
         // The result has only the upper half of a double's bits.
-        "rcp" if ftz => lanes!(|a: f64| -> u64 { nan::double(1.0 / a, a).to_bits() & !0xffff_ffff }),
+        "rcp" if ftz => {
+            lanes!(|a: f64| -> u64 { nan::double(1.0 / a, a).to_bits() & !0xffff_ffff })
+        }
         "rsqrt" if ftz => {
             lanes!(|a: f64| -> u64 { nan::double(reciprocal_root(a), a).to_bits() & !0xffff_ffff })
         }

@@ -20,10 +20,7 @@ fn parts<const BITS: u32, const SIGNED: bool>(word: u32) -> impl Iterator<Item =
     })
 }
 
-fn differences<const BITS: u32, const SIGNED: bool>(
-    a: u32,
-    b: u32,
-) -> impl Iterator<Item = u64> {
+fn differences<const BITS: u32, const SIGNED: bool>(a: u32, b: u32) -> impl Iterator<Item = u64> {
     let pairs = parts::<BITS, SIGNED>(a).zip(parts::<BITS, SIGNED>(b));
     pairs.map(|(a, b)| a.abs_diff(b))
 }

@@ -207,7 +207,9 @@ impl AtomicKind {
             (AtomicOp::Add, 4) if self.ty != AtomicType::F32 => {
                 bytes.fetch_add_u32(offset, a as u32).map(u64::from)
             }
-            (_, 4) => bytes.update_u32(offset, |old| self.of_32(old, a as u32, shared)).map(u64::from),
+            (_, 4) => {
+                bytes.update_u32(offset, |old| self.of_32(old, a as u32, shared)).map(u64::from)
+            }
             (_, _) => bytes.update_u64(offset, |old| self.of_64(old, a, shared)),
         }
     }

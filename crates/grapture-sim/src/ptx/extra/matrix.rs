@@ -59,7 +59,8 @@ impl Matrices {
                             .read(offset, &mut bytes)
                             .map_err(|_| illegal(addresses[lane], lane, false))?;
                         for (element, pair) in into.iter_mut().zip(bytes.chunks_exact(2)) {
-                            *element = pair.iter().rev().fold(0, |word, b| word << 8 | u16::from(*b));
+                            *element =
+                                pair.iter().rev().fold(0, |word, b| word << 8 | u16::from(*b));
                         }
                     }
                     let matrix = if self.transposed { transposed(&matrix) } else { matrix };

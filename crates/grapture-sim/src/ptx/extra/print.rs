@@ -183,7 +183,8 @@ fn convert(
             let address = arguments.next(8)?;
             let string =
                 if address == 0 { b"(null)".to_vec() } else { arguments.thread.string(address)? };
-            return Ok(padded(&flags, string));
+            let shown = precision(&flags).map_or(string.len(), |limit| limit.min(string.len()));
+            return Ok(padded(&flags, string.get(..shown).unwrap_or(&string).to_vec()));
         }
         b'c' => return Ok(padded(&flags, vec![arguments.next(4)? as u8])),
         b'd' | b'i' => {
@@ -218,6 +219,9 @@ fn convert(
         }
         _ => {
             let value = f64::from_bits(arguments.next(8)?);
+            if matches!(kind, b'g' | b'G') && value.is_finite() {
+                return Ok(padded(&flags, compact(&flags, *kind == b'G', value).into_bytes()));
+            }
             sprintf::vsprintf(&spec(char::from(*kind)), &[&value])
         }
     };
@@ -225,19 +229,39 @@ fn convert(
     Ok(printed.map_or_else(|_| directive.to_vec(), String::into_bytes))
 }
 
-/// A text cut to the precision and filled up to the width that the flags (`%-10.3`) say.
-fn padded(flags: &str, mut text: Vec<u8>) -> Vec<u8> {
-    let flags = flags.trim_start_matches('%');
-    let left = flags.contains('-');
-    let numbers = flags.trim_start_matches(['-', '+', ' ', '#', '0']);
-    let (width, precision) = numbers.split_once('.').unwrap_or((numbers, ""));
-    if let (true, Ok(limit)) = (numbers.contains('.'), precision.parse::<usize>().or(Ok::<_, ()>(0)))
-    {
-        text.truncate(limit);
+/// The precision in the flags, if there is one.
+fn precision(flags: &str) -> Option<usize> {
+    flags.split_once('.').map(|(_, digits)| digits.parse().unwrap_or(0))
+}
+
+/// A number in the shorter of two ways and without needless zeros, as `%g` writes it.
+fn compact(flags: &str, upper: bool, value: f64) -> String {
+    let digits = precision(flags).unwrap_or(6).max(1);
+    let scientific = format!("{value:.*e}", digits - 1);
+    let exponent = scientific.split_once('e').and_then(|(_, power)| power.parse::<i32>().ok());
+    let exponent = exponent.unwrap_or(0);
+    let sign = if flags.contains('+') && !value.is_sign_negative() { "+" } else { "" };
+    let trimmed = |text: &str| match text.contains('.') {
+        true if !flags.contains('#') => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        _ => text.to_owned(),
+    };
+    if exponent < -4 || exponent >= digits as i32 {
+        let mantissa = scientific.split('e').next().unwrap_or("");
+        let (letter, power) = (if upper { 'E' } else { 'e' }, exponent.unsigned_abs());
+        let minus = if exponent < 0 { '-' } else { '+' };
+        return format!("{sign}{}{letter}{minus}{power:02}", trimmed(mantissa));
     }
-    let width = width.parse::<usize>().unwrap_or(0).min(LONGEST);
-    let missing = vec![b' '; width.saturating_sub(text.len())];
-    if left { [text, missing].concat() } else { [missing, text].concat() }
+    let decimals = (digits as i32 - 1 - exponent).unsigned_abs() as usize;
+    format!("{sign}{}", trimmed(&format!("{value:.decimals$}")))
+}
+
+/// A text filled up to the width that the flags (`%-10.3`) say.
+fn padded(flags: &str, text: Vec<u8>) -> Vec<u8> {
+    let flags = flags.trim_start_matches('%');
+    let numbers = flags.trim_start_matches(['-', '+', ' ', '#', '0']);
+    let width = numbers.split('.').next().and_then(|width| width.parse::<usize>().ok());
+    let missing = vec![b' '; width.unwrap_or(0).min(LONGEST).saturating_sub(text.len())];
+    if flags.contains('-') { [text, missing].concat() } else { [missing, text].concat() }
 }
 
 /// A number in hexadecimal, as `%a` writes it.

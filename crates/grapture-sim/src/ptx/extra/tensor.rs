@@ -107,8 +107,7 @@ impl Mma {
             Accumulator::F16 => Number::open(add as u32, 10, 5),
             _ => Number::open(add as u32, 23, 8),
         };
-        let mut terms: Vec<Number> =
-            pairs.map(|(x, y)| a.number(x).times(b.number(y))).collect();
+        let mut terms: Vec<Number> = pairs.map(|(x, y)| a.number(x).times(b.number(y))).collect();
         terms.push(add);
         let sum = total(&terms);
         match self.sums[1] {

@@ -18,7 +18,12 @@ impl<'a> FunctionLowering<'_, 'a> {
         let alone = !half || op == AtomicOp::Add;
         let bits = if parts > 1 { 8 * ty.bytes() * parts } else { 0 };
         match AtomicType::of(op, ty) {
-            Some(of) if noftz == half && (parts > 1 || alone) && (parts == 1 || half || single) && bits <= 128 => {
+            Some(of)
+                if noftz == half
+                    && (parts > 1 || alone)
+                    && (parts == 1 || half || single)
+                    && bits <= 128 =>
+            {
                 Ok(AtomicKind { op, ty: of })
             }
             _ => Err(self.error(format!("type '.{}' is not allowed here", ty.name()))),

@@ -156,7 +156,9 @@ impl<'a> FunctionLowering<'_, 'a> {
             _ => return Ok(false),
         };
         let [Operand::Pair(d, p), inputs @ .., c] = operands else {
-            return Err(self.error("a register, a predicate, three operands, a table and a predicate"));
+            return Err(
+                self.error("a register, a predicate, three operands, a table and a predicate")
+            );
         };
         let d = match *d {
             "_" => self.fresh(Type::B32),

@@ -113,11 +113,7 @@ impl<'a> FunctionLowering<'_, 'a> {
     }
 
     /// A source of `cvt`, whose register may be wider than its type.
-    fn convertible(
-        &mut self,
-        operand: &Operand<'a>,
-        ty: Type,
-    ) -> Result<Reg> {
+    fn convertible(&mut self, operand: &Operand<'a>, ty: Type) -> Result<Reg> {
         let Operand::Name(name) = operand else {
             return self.source(operand, ty);
         };
@@ -146,10 +142,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         &mut self,
         operand: &Operand<'a>,
         ty: Type,
-    ) -> Result<(
-        Reg,
-        Option<(alu::Alu1, Reg)>,
-    )> {
+    ) -> Result<(Reg, Option<(alu::Alu1, Reg)>)> {
         let Operand::Name(name) = operand else {
             return Ok((self.destination(operand, ty)?, None));
         };

@@ -12,6 +12,7 @@ mod memory;
 mod operand;
 mod pool;
 mod qualifiers;
+mod tensor;
 mod unsupported;
 mod warp;
 
@@ -59,7 +60,8 @@ struct ModuleLowering<'a> {
 /// # Errors
 /// What is wrong or not supported, with its place.
 pub(super) fn lower(ast: &Ast<'_>) -> Result<ModuleInner> {
-    let digits = ast.target.trim_start_matches("sm_").trim_end_matches(|c: char| !c.is_ascii_digit());
+    let digits =
+        ast.target.trim_start_matches("sm_").trim_end_matches(|c: char| !c.is_ascii_digit());
     let mut module =
         ModuleLowering { processor: digits.parse().unwrap_or(0), ..ModuleLowering::default() };
     let functions = module.declare_functions(ast)?;

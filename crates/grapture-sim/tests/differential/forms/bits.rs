@@ -50,7 +50,8 @@ fn fields_of_constants(forms: &mut Forms) {
 }
 
 fn tables(forms: &mut Forms) {
-    for table in (0..256).step_by(17).chain([0x80, 0xfe, 0x96, 0xe8, 0xca, 0xd8, 0x6a, 0x01, 0x1e]) {
+    for table in (0..256).step_by(17).chain([0x80, 0xfe, 0x96, 0xe8, 0xca, 0xd8, 0x6a, 0x01, 0x1e])
+    {
         let body = format!("lop3.b32 %x, %a, %b, %c, {table:#04x};");
         forms.body(body.clone(), &["b32"], &["b32"; 3], body);
     }

@@ -8,9 +8,8 @@ const ENDS: [&str; 7] = ["", ".ftz", ".sat", ".ftz.sat", ".relu", ".satfinite", 
 pub fn forms(forms: &mut Forms) {
     for from in NUMBERS {
         for to in NUMBERS {
-            let roundings = [
-                "", ".rn", ".rz", ".rm", ".rp", ".rna", ".rni", ".rzi", ".rmi", ".rpi",
-            ];
+            let roundings =
+                ["", ".rn", ".rz", ".rm", ".rp", ".rna", ".rni", ".rzi", ".rmi", ".rpi"];
             for rounding in roundings {
                 for end in ENDS {
                     forms.op(format!("cvt{rounding}{end}.{to}.{from}"), to, &[from]);

@@ -5,7 +5,8 @@ use crate::form::Forms;
 
 pub fn forms(forms: &mut Forms) {
     for ty in TYPES {
-        for op in ["add", "sub", "mul.lo", "mul.hi", "div", "rem", "min", "max", "and", "or", "xor"] {
+        for op in ["add", "sub", "mul.lo", "mul.hi", "div", "rem", "min", "max", "and", "or", "xor"]
+        {
             if !(matches!(op, "and" | "or" | "xor") && ty == "pred") && !is_real(ty) {
                 forms.op(format!("{op}.{ty}"), ty, &[ty, ty]);
             }
@@ -53,7 +54,9 @@ fn saturating(forms: &mut Forms) {
 }
 
 fn wide(forms: &mut Forms) {
-    for (ty, wide) in [("u16", "u32"), ("s16", "s32"), ("u32", "u64"), ("s32", "s64"), ("u64", "u64")] {
+    for (ty, wide) in
+        [("u16", "u32"), ("s16", "s32"), ("u32", "u64"), ("s32", "s64"), ("u64", "u64")]
+    {
         forms.op(format!("mul.wide.{ty}"), wide, &[ty, ty]);
         forms.op(format!("mad.wide.{ty}"), wide, &[ty, ty, wide]);
     }
@@ -98,7 +101,9 @@ fn dot(forms: &mut Forms) {
 /// Operations with constants, which a compiler turns into others.
 fn immediates(forms: &mut Forms) {
     for ty in ["u32", "s32", "u64", "s64", "u16", "s16"] {
-        for (name, constant) in [("div", 7), ("div", 10), ("rem", 7), ("rem", 16), ("div", 8), ("mul.hi", 12345)] {
+        for (name, constant) in
+            [("div", 7), ("div", 10), ("rem", 7), ("rem", 16), ("div", 8), ("mul.hi", 12345)]
+        {
             let instruction = format!("{name}.{ty} %x, %a, {constant};");
             forms.body(instruction.clone(), &[ty], &[ty], instruction);
         }
@@ -109,7 +114,16 @@ fn immediates(forms: &mut Forms) {
             forms.body(instruction.clone(), &[ty], &[ty], instruction);
         }
     }
-    for (ty, shift) in [("b16", 3), ("b16", 15), ("b16", 16), ("b32", 31), ("b32", 32), ("b64", 63), ("b64", 64), ("b64", 65)] {
+    for (ty, shift) in [
+        ("b16", 3),
+        ("b16", 15),
+        ("b16", 16),
+        ("b32", 31),
+        ("b32", 32),
+        ("b64", 63),
+        ("b64", 64),
+        ("b64", 65),
+    ] {
         for op in ["shl", "shr"] {
             let instruction = format!("{op}.{ty} %x, %a, {shift};");
             forms.body(instruction.clone(), &[ty], &[ty], instruction);

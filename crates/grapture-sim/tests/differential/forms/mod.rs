@@ -16,8 +16,8 @@ pub mod warp;
 
 /// Every type that an instruction may name.
 pub const TYPES: [&str; 19] = [
-    "u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "b8", "b16", "b32", "b64", "f16", "f16x2",
-    "bf16", "bf16x2", "f32", "f64", "pred",
+    "u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "b8", "b16", "b32", "b64", "f16",
+    "f16x2", "bf16", "bf16x2", "f32", "f64", "pred",
 ];
 /// The integers with a sign or without, in the sizes that compute.
 pub const INTEGERS: [&str; 6] = ["u16", "u32", "u64", "s16", "s32", "s64"];

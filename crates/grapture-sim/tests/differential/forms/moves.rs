@@ -36,11 +36,31 @@ fn bytes(forms: &mut Forms) {
 
 fn special(forms: &mut Forms) {
     for name in [
-        "%laneid", "%lanemask_eq", "%lanemask_lt", "%lanemask_le", "%lanemask_gt", "%lanemask_ge",
-        "%tid.x", "%tid.y", "%ntid.x", "%ntid.z", "%ctaid.x", "%nctaid.x", "%nctaid.y",
-        "%dynamic_smem_size", "%total_smem_size", "%aggr_smem_size", "%is_explicit_cluster",
-        "%clusterid.x", "%nclusterid.x", "%cluster_ctaid.x", "%cluster_nctaid.x", "%cluster_ctarank",
-        "%cluster_nctarank", "%nosuch", "%tid",
+        "%laneid",
+        "%lanemask_eq",
+        "%lanemask_lt",
+        "%lanemask_le",
+        "%lanemask_gt",
+        "%lanemask_ge",
+        "%tid.x",
+        "%tid.y",
+        "%ntid.x",
+        "%ntid.z",
+        "%ctaid.x",
+        "%nctaid.x",
+        "%nctaid.y",
+        "%dynamic_smem_size",
+        "%total_smem_size",
+        "%aggr_smem_size",
+        "%is_explicit_cluster",
+        "%clusterid.x",
+        "%nclusterid.x",
+        "%cluster_ctaid.x",
+        "%cluster_nctaid.x",
+        "%cluster_ctarank",
+        "%cluster_nctarank",
+        "%nosuch",
+        "%tid",
     ] {
         let body = format!("mov.u32 %x, {name};");
         forms.body(body.clone(), &["u32"], &[], body);

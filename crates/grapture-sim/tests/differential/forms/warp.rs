@@ -12,7 +12,9 @@ pub fn forms(forms: &mut Forms) {
 
 fn shuffles(forms: &mut Forms) {
     for mode in ["up", "down", "bfly", "idx"] {
-        for clamp in ["0", "0x1f", "0x1e1f", "0x181f", "0x100f", "0x1007", "0x1800", "0x0010", "0x1c03"] {
+        for clamp in
+            ["0", "0x1f", "0x1e1f", "0x181f", "0x100f", "0x1007", "0x1800", "0x0010", "0x1c03"]
+        {
             let body = format!("shfl.sync.{mode}.b32 %x|%y, %a, %b, {clamp}, 0xffffffff;");
             forms.body(body.clone(), &["b32", "pred"], &["b32", "amount"], body);
         }
@@ -25,7 +27,11 @@ fn shuffles(forms: &mut Forms) {
         let body = format!("shfl.sync.{mode}.b32 %x|%y, %a, %b, %c, -1;");
         forms.body(body.clone(), &["b32", "pred"], &["b32", "amount", "b32"], body);
     }
-    for other in ["shfl.sync.idx.b64 %x, %a, 1, 31, -1;", "shfl.idx.b32 %x, %a, 1, 31;", "shfl.sync.b32 %x, %a, 1, 31, -1;"] {
+    for other in [
+        "shfl.sync.idx.b64 %x, %a, 1, 31, -1;",
+        "shfl.idx.b32 %x, %a, 1, 31;",
+        "shfl.sync.b32 %x, %a, 1, 31, -1;",
+    ] {
         let ty = if other.contains("b64") { "b64" } else { "b32" };
         forms.body(other, &[ty], &[ty], other);
     }
@@ -33,26 +39,53 @@ fn shuffles(forms: &mut Forms) {
 
 fn votes(forms: &mut Forms) {
     for negated in ["", "!"] {
-        for (mode, result) in [("all", "pred"), ("any", "pred"), ("uni", "pred"), ("ballot", "b32")] {
+        for (mode, result) in [("all", "pred"), ("any", "pred"), ("uni", "pred"), ("ballot", "b32")]
+        {
             let body = format!("vote.sync.{mode}.{result} %x, {negated}%a, 0xffffffff;");
             forms.body(body.clone(), &[result], &["pred"], body);
             // Of more lanes alike.
-            let body = format!("and.b32 %r0, %a, 7; setp.eq.u32 %p0, %r0, 7; vote.sync.{mode}.{result} %x, {negated}%p0, -1;");
-            forms.body(format!("vote.sync.{mode}.{result} of few {negated}"), &[result], &["u32"], body);
-            let body = format!("setp.eq.u32 %p0, %thread, 0xffff; vote.sync.{mode}.{result} %x, {negated}%p0, -1;");
-            forms.body(format!("vote.sync.{mode}.{result} of none {negated}"), &[result], &[], body);
+            let body = format!(
+                "and.b32 %r0, %a, 7; setp.eq.u32 %p0, %r0, 7; vote.sync.{mode}.{result} %x, {negated}%p0, -1;"
+            );
+            forms.body(
+                format!("vote.sync.{mode}.{result} of few {negated}"),
+                &[result],
+                &["u32"],
+                body,
+            );
+            let body = format!(
+                "setp.eq.u32 %p0, %thread, 0xffff; vote.sync.{mode}.{result} %x, {negated}%p0, -1;"
+            );
+            forms.body(
+                format!("vote.sync.{mode}.{result} of none {negated}"),
+                &[result],
+                &[],
+                body,
+            );
         }
     }
     forms.body("vote.all.pred", &["pred"], &["pred"], "vote.all.pred %x, %a;");
     forms.body("activemask.b32", &["b32"], &[], "activemask.b32 %x;");
     forms.body("activemask.u32", &["b32"], &[], "activemask.u32 %x;");
     forms.body("elect.sync", &["b32", "pred"], &[], "elect.sync %x|%y, 0xffffffff;");
-    forms.body("elect.sync of some", &["b32", "pred"], &[], "mov.b32 %x, 99; setp.eq.u32 %y, 0, 1; \
-        and.b32 %r0, %thread, 31; setp.gt.u32 %p0, %r0, 4; @%p0 elect.sync %x|%y, 0xffffffe0;");
+    forms.body(
+        "elect.sync of some",
+        &["b32", "pred"],
+        &[],
+        "mov.b32 %x, 99; setp.eq.u32 %y, 0, 1; \
+        and.b32 %r0, %thread, 31; setp.gt.u32 %p0, %r0, 4; @%p0 elect.sync %x|%y, 0xffffffe0;",
+    );
 }
 
 fn matches(forms: &mut Forms) {
-    for (ty, mask) in [("b32", "%a, 3"), ("b64", "%a, 3"), ("b32", "%a, 0"), ("b64", "%a, 0"), ("b32", "%a, -1"), ("u32", "%a, 3")] {
+    for (ty, mask) in [
+        ("b32", "%a, 3"),
+        ("b64", "%a, 3"),
+        ("b32", "%a, 0"),
+        ("b64", "%a, 0"),
+        ("b32", "%a, -1"),
+        ("u32", "%a, 3"),
+    ] {
         let own = if ty == "b64" { ("b64", "%l0") } else { ("b32", "%r0") };
         let masked = format!("and.{} {}, {mask}; ", own.0, [own.1].concat());
         let masked = masked.replace("%a,", &format!("{}", "%a,"));
@@ -77,13 +110,43 @@ fn diverged(forms: &mut Forms) {
     let half = "mov.b32 %x, 77; and.b32 %r0, %thread, 1; setp.ne.u32 %p0, %r0, 0; @%p0 bra ODD; ";
     let tail = " bra.uni DONE; ODD: ";
     for (name, ty, even, odd) in [
-        ("vote.sync.ballot.b32", "b32", "setp.gt.s32 %p1, %a, 0; vote.sync.ballot.b32 %x, %p1, 0x55555555;", "setp.lt.s32 %p1, %a, 0; vote.sync.ballot.b32 %x, %p1, 0xaaaaaaaa;"),
+        (
+            "vote.sync.ballot.b32",
+            "b32",
+            "setp.gt.s32 %p1, %a, 0; vote.sync.ballot.b32 %x, %p1, 0x55555555;",
+            "setp.lt.s32 %p1, %a, 0; vote.sync.ballot.b32 %x, %p1, 0xaaaaaaaa;",
+        ),
         ("activemask.b32", "b32", "activemask.b32 %x;", "activemask.b32 %x; not.b32 %x, %x;"),
-        ("match.any.sync.b32", "b32", "and.b32 %r1, %a, 3; match.any.sync.b32 %x, %r1, 0x55555555;", "and.b32 %r1, %a, 1; match.any.sync.b32 %x, %r1, 0xaaaaaaaa;"),
-        ("redux.sync.add.u32", "b32", "redux.sync.add.u32 %x, %a, 0x55555555;", "redux.sync.add.u32 %x, %a, 0xaaaaaaaa;"),
-        ("redux.sync.max.s32", "b32", "redux.sync.max.s32 %x, %a, 0x55555555;", "redux.sync.xor.b32 %x, %a, 0xaaaaaaaa;"),
-        ("shfl.sync.idx.b32", "b32", "shfl.sync.idx.b32 %x, %a, 4, 31, 0x55555555;", "shfl.sync.idx.b32 %x, %a, 7, 31, 0xaaaaaaaa;"),
-        ("shfl.sync.down.b32", "b32", "shfl.sync.down.b32 %x, %a, 2, 31, 0x55555555;", "shfl.sync.bfly.b32 %x, %a, 6, 31, 0xaaaaaaaa;"),
+        (
+            "match.any.sync.b32",
+            "b32",
+            "and.b32 %r1, %a, 3; match.any.sync.b32 %x, %r1, 0x55555555;",
+            "and.b32 %r1, %a, 1; match.any.sync.b32 %x, %r1, 0xaaaaaaaa;",
+        ),
+        (
+            "redux.sync.add.u32",
+            "b32",
+            "redux.sync.add.u32 %x, %a, 0x55555555;",
+            "redux.sync.add.u32 %x, %a, 0xaaaaaaaa;",
+        ),
+        (
+            "redux.sync.max.s32",
+            "b32",
+            "redux.sync.max.s32 %x, %a, 0x55555555;",
+            "redux.sync.xor.b32 %x, %a, 0xaaaaaaaa;",
+        ),
+        (
+            "shfl.sync.idx.b32",
+            "b32",
+            "shfl.sync.idx.b32 %x, %a, 4, 31, 0x55555555;",
+            "shfl.sync.idx.b32 %x, %a, 7, 31, 0xaaaaaaaa;",
+        ),
+        (
+            "shfl.sync.down.b32",
+            "b32",
+            "shfl.sync.down.b32 %x, %a, 2, 31, 0x55555555;",
+            "shfl.sync.bfly.b32 %x, %a, 6, 31, 0xaaaaaaaa;",
+        ),
     ] {
         let body = format!("{half}{even}{tail}{odd} DONE:");
         forms.body(format!("{name} of every other lane"), &[ty], &[ty], body);
