@@ -153,7 +153,7 @@ fn floats_flush_saturate_and_make_one_nan() {
         [single(f32::INFINITY), single(f32::INFINITY), 0],
         0x7fff_ffff,
     );
-    check("neg.f32 %f, %f0;", "%f", [0x7f80_0001, 0, 0], 0xff80_0001);
+    check("neg.f32 %f, %f0;", "%f", [0x7f80_0001, 0, 0], 0x7fff_ffff);
     check(
         "fma.rn.f32 %f, %f0, %f1, %f2;",
         "%f",

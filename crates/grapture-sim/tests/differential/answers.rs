@@ -14,10 +14,10 @@ use crate::form::{Form, OUTPUTS};
 use crate::inputs::{self, ROWS};
 use crate::machine::{Answer, Results};
 
-/// Rows that are kept whole.
-pub const KEPT: usize = 512;
+/// Rows that are kept whole. Of an approximation all are, which may differ.
+const KEPT: usize = 128;
 /// Rows that share a hash.
-pub const HASHED: usize = 32;
+pub const HASHED: usize = 64;
 
 /// What a GPU made of a form.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,12 +53,12 @@ pub fn hash_of_inputs(form: &Form) -> u64 {
     inputs::hash(words.flat_map(u64::to_le_bytes).chain(form.body.bytes()))
 }
 
-/// The hashes of the rows that are not kept.
+/// The hashes of rows that are not kept.
 pub fn hashes(rows: &[Results]) -> Vec<u32> {
     let hash = |rows: &[Results]| {
         inputs::hash(rows.iter().flatten().flat_map(|word| word.to_le_bytes())) as u32
     };
-    rows[KEPT..].chunks(HASHED).map(hash).collect()
+    rows.chunks(HASHED).map(hash).collect()
 }
 
 impl Record {
@@ -68,11 +68,15 @@ impl Record {
         for (form, answer) in forms.iter().zip(answers) {
             let known = match answer {
                 Answer::Refused(code) => Known::Refused(*code),
-                Answer::Rows(rows) => Known::Rows(KnownRows {
-                    inputs: hash_of_inputs(form),
-                    kept: rows[..KEPT].to_vec(),
-                    hashes: hashes(rows),
-                }),
+                Answer::Rows(rows) => {
+                    let kept = if form.bound.is_some() { ROWS } else { KEPT };
+                    let (kept, others) = rows.split_at(kept);
+                    Known::Rows(KnownRows {
+                        inputs: hash_of_inputs(form),
+                        kept: kept.to_vec(),
+                        hashes: hashes(others),
+                    })
+                }
             };
             let widths = form.outputs.iter().map(|value| value.bytes()).collect();
             record.widths.insert(form.name.clone(), widths);
@@ -128,6 +132,7 @@ fn write_rows(bytes: &mut Vec<u8>, rows: &KnownRows, widths: &[usize]) {
     bytes.push(widths.len() as u8);
     bytes.extend(widths.iter().map(|width| *width as u8));
     bytes.extend(rows.inputs.to_le_bytes());
+    bytes.extend((rows.kept.len() as u16).to_le_bytes());
     bytes.extend(rows.hashes.iter().flat_map(|hash| hash.to_le_bytes()));
     for (column, width) in widths.iter().enumerate() {
         for byte in 0..*width {
@@ -153,11 +158,12 @@ impl<'a> Reader<'a> {
         let columns = self.number(1) as usize;
         let widths = self.take(columns);
         let inputs = self.number(8);
-        let hashes = (0..(ROWS - KEPT) / HASHED).map(|_| self.number(4) as u32).collect();
-        let mut kept = vec![[0; OUTPUTS.len()]; KEPT];
+        let count = self.number(2) as usize;
+        let hashes = (0..(ROWS - count) / HASHED).map(|_| self.number(4) as u32).collect();
+        let mut kept = vec![[0; OUTPUTS.len()]; count];
         for (column, width) in widths.iter().enumerate() {
             for byte in 0..*width {
-                for (row, value) in kept.iter_mut().zip(self.take(KEPT)) {
+                for (row, value) in kept.iter_mut().zip(self.take(count)) {
                     row[column] |= u64::from(*value) << (8 * byte);
                 }
             }

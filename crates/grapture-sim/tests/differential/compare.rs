@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::answers::{HASHED, KEPT, Known, KnownRows, Record, hash_of_inputs, hashes};
+use crate::answers::{HASHED, Known, KnownRows, Record, hash_of_inputs, hashes};
 use crate::form::Form;
 use crate::inputs;
 use crate::machine::{Answer, Results};
@@ -49,7 +49,8 @@ fn different_rows(form: &Form, known: &KnownRows, rows: &[Results]) -> Option<St
     let mut text = String::new();
     let mut count = 0;
     for (at, (got, want)) in rows.iter().zip(&known.kept).enumerate() {
-        if form.bound.is_none_or(|bound| !bound.holds(&inputs[at], got[0], want[0])) && got != want
+        if form.bound.is_none_or(|bound| !bound.holds(form, &inputs[at], got[0], want[0]))
+            && got != want
         {
             count += 1;
             if count <= SHOWN {
@@ -60,13 +61,12 @@ fn different_rows(form: &Form, known: &KnownRows, rows: &[Results]) -> Option<St
             }
         }
     }
-    if form.bound.is_none() {
-        for (at, (got, want)) in hashes(rows).iter().zip(&known.hashes).enumerate() {
-            if got != want {
-                let from = KEPT + at * HASHED;
-                count += 1;
-                write!(text, "\n    one of the rows {from}..{} differs", from + HASHED).unwrap();
-            }
+    let kept = known.kept.len();
+    for (at, (got, want)) in hashes(&rows[kept..]).iter().zip(&known.hashes).enumerate() {
+        if got != want {
+            let from = kept + at * HASHED;
+            count += 1;
+            write!(text, "\n    one of the rows {from}..{} differs", from + HASHED).unwrap();
         }
     }
     (count > 0).then(|| format!("{}: {count} rows{text}", form.name))

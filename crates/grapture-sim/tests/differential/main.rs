@@ -63,6 +63,7 @@ families! {
     sim_loads_and_stores_are_exact: forms::memory::forms,
     sim_atomics_are_exact: forms::atomics::forms,
     sim_lanes_exchange_exactly: forms::warp::forms,
+    sim_many_operands_are_exact: forms::volume::forms,
 }
 
 #[test]
@@ -80,61 +81,4 @@ fn gpu_answers_are_those_recorded() {
         PathBuf::from,
     );
     std::fs::write(&file, Record::of(&forms, &results).to_bytes()).unwrap();
-}
-
-#[test]
-#[ignore]
-fn dump() {
-    let dir = std::env::var("DUMP").unwrap();
-    for (at, form) in every_form().iter().enumerate() {
-        std::fs::write(
-            format!("{dir}/{at}.ptx"),
-            format!("{}// {}\n", kernel::module(std::slice::from_ref(form)), form.name),
-        )
-        .unwrap();
-    }
-}
-
-#[test]
-#[ignore]
-fn bootstrap() {
-    let text = std::fs::read_to_string("/tmp/ptxcheck.tsv").unwrap();
-    let refused: std::collections::HashSet<&str> = text
-        .lines()
-        .map(|l| l.split('\t').collect::<Vec<_>>())
-        .filter(|p| p[2] != "0")
-        .map(|p| p[1])
-        .collect();
-    let forms: Vec<Form> =
-        every_form().into_iter().filter(|f| refused.contains(f.name.as_str())).collect();
-    let answers: Vec<_> = forms.iter().map(|_| machine::Answer::Refused(218)).collect();
-    std::fs::write("tests/differential/answers.bin", Record::of(&forms, &answers).to_bytes())
-        .unwrap();
-}
-
-#[test]
-#[ignore]
-fn dump_inputs() {
-    use std::io::Write;
-    let mut out = std::io::BufWriter::new(std::fs::File::create("/tmp/inputs.tsv").unwrap());
-    let rec = record();
-    for form in every_form() {
-        if matches!(rec.get(&form), Some(answers::Known::Refused(_))) {
-            continue;
-        }
-        write!(out, "{}", form.name).unwrap();
-        for row in inputs::rows(&form) {
-            write!(
-                out,
-                "\t{}",
-                row[..form.inputs.len()]
-                    .iter()
-                    .map(|v| format!("{v:x}"))
-                    .collect::<Vec<_>>()
-                    .join(",")
-            )
-            .unwrap();
-        }
-        writeln!(out).unwrap();
-    }
 }

@@ -158,10 +158,10 @@ pub fn real(to: Type, from: Type, how: &How) -> Result<Alu1, String> {
     if to == Type::F64 {
         return Ok(to_double(from, how));
     }
-    if how.is_bare() {
-        if let Some(function) = common(to, from, rounding) {
-            return Ok(function);
-        }
+    if how.is_bare()
+        && let Some(function) = common(to, from, rounding)
+    {
+        return Ok(function);
     }
     let end = match (how.sat, how.relu, how.finite) {
         (true, ..) => SATURATE,

@@ -1,7 +1,9 @@
 //! Floating-point arithmetic, rounded as the instruction says.
 
 use super::softfloat::{self as soft, F32, F64, Number, Rounding, pack, unpack};
-use super::{Alu, Alu1, Alu2, Alu3, Modifiers, Selection, half, lanes, nan, no_type};
+use super::{
+    Alu, Alu1, Alu2, Alu3, Modifiers, Selection, half, lanes, nan, no_type, transcendental,
+};
 use crate::ptx::types::{Class, Type};
 
 /// The instruction of that name, when it is one of these.
@@ -17,8 +19,7 @@ pub fn select(opcode: &str, modifiers: &mut Modifiers<'_>) -> Option<Selection> 
         "add" | "sub" | "mul" => binary(opcode, modifiers),
         "div" => divide(modifiers),
         "fma" | "mad" => fused(modifiers),
-        "rcp" if modifiers.contains("approx") => return None,
-        "sqrt" if modifiers.contains("approx") => return None,
+        "rcp" | "sqrt" if modifiers.contains("approx") => return None,
         "rcp" | "sqrt" => root(opcode, modifiers),
         "min" | "max" => extremum(opcode, modifiers),
         "abs" | "neg" => sign(opcode, modifiers),
@@ -79,8 +80,9 @@ macro_rules! single {
     };
     (@ $F:literal, $S:literal, |$a:ident, $b:ident| $e:expr) => {
         lanes!(|a: f32, b: f32| -> f32 {
-            let ($a, $b) = (enter::<$F>(a), enter::<$F>(b));
-            leave::<$F, $S>($e)
+            let $a = $crate::ptx::alu::float::enter::<$F>(a);
+            let $b = $crate::ptx::alu::float::enter::<$F>(b);
+            $crate::ptx::alu::float::leave::<$F, $S>($e)
         })
     };
     (@ $F:literal, $S:literal, |$a:ident, $b:ident, $c:ident| $e:expr) => {
@@ -237,16 +239,15 @@ fn binary(opcode: &str, modifiers: &mut Modifiers<'_>) -> Selection {
 }
 
 fn divide(modifiers: &mut Modifiers<'_>) -> Selection {
-    let loose = modifiers.one_of(&["approx", "full"]).is_some();
+    let loose = modifiers.one_of(&["approx", "full"]);
     let (rounding, ftz, ty) = unsaturated(modifiers)?;
-    if loose && ty == Type::F64 {
-        return Err(no_type(ty));
-    }
-    if loose != rounding.is_none() {
+    if loose.is_some() != rounding.is_none() {
         return Err("one of .approx, .full or a rounding is needed".to_owned());
     }
-    let function: Alu2 = match ty {
-        Type::F32 => rounded!(rounding, R, single!(ftz, false, |a, b| a.over(b, R))),
+    let function: Alu2 = match (ty, loose) {
+        (Type::F32, Some(accuracy)) => transcendental::quotient(accuracy == "full", ftz),
+        (_, Some(_)) => return Err(no_type(ty)),
+        (Type::F32, _) => rounded!(rounding, R, single!(ftz, false, |a, b| a.over(b, R))),
         _ => rounded!(
             rounding,
             R,

@@ -4,7 +4,7 @@
 //! exactly. It holds the sum of two so closely that rounding again gives what rounding once would; of
 //! a product and a number it keeps on which side the exact sum lies.
 
-use super::softfloat::Rounding;
+use super::softfloat::{F16, F32, Rounding, pack, unpack};
 use super::{Alu, Alu1, Alu2, Alu3, Modifiers, Selection, lanes, nan, no_type};
 use crate::ptx::types::Type;
 
@@ -107,6 +107,27 @@ fn finish<const BRAIN: bool, const END: u8>(bits: u16) -> u16 {
         RELU if bits & 0x8000 != 0 && !is_nan => 0,
         _ => bits,
     }
+}
+
+/// A function of each half of a register.
+#[inline(always)]
+pub(super) fn each(word: u32, f: impl Fn(u16) -> u16) -> u32 {
+    both(word, word, |bits, _| f(bits))
+}
+
+/// A single-precision number cut off to the format.
+pub(super) fn cut<const BRAIN: bool>(value: f32) -> u16 {
+    if value.is_nan() {
+        return if BRAIN { nan::BRAIN } else { nan::HALF };
+    }
+    if BRAIN {
+        return (value.to_bits() >> 16) as u16;
+    }
+    // What is larger than the largest number by a unit or more becomes infinity.
+    if value.abs() >= 65_536.0 {
+        return narrow::<false>(f64::from(value));
+    }
+    pack(F16, unpack(F32, u64::from(value.to_bits())), Rounding::Zero) as u16
 }
 
 #[inline(always)]
@@ -221,11 +242,15 @@ fn multiply_add<const BRAIN: bool, const FTZ: bool, const END: u8>(a: u16, b: u1
 }
 
 /// The NaN that stands for what lies outside a tensor makes a zero of the product.
-const OUTSIDE: u16 = 0xffff;
+const OUTSIDE: u16 = 0x7ff7;
 
 #[inline(always)]
 fn multiply_add_inside<const BRAIN: bool, const END: u8>(a: u16, b: u16, c: u16) -> u16 {
-    if a == OUTSIDE || b == OUTSIDE { 0 } else { multiply_add::<BRAIN, false, END>(a, b, c) }
+    if a & 0x7fff == OUTSIDE || b & 0x7fff == OUTSIDE {
+        0
+    } else {
+        multiply_add::<BRAIN, false, END>(a, b, c)
+    }
 }
 
 /// One of them or two, of a function of three numbers.
@@ -247,7 +272,10 @@ fn fused(modifiers: &mut Modifiers<'_>) -> Selection {
         Some(Rounding::Nearest) if outside => fused_inside(&how)?,
         Some(Rounding::Nearest) => fused_of(&how),
         // PTX does not describe this. A GPU rounds to nearest, and takes single numbers for halves.
-        Some(Rounding::Zero) if how.brain && !outside => fused_of(&How { brain: how.two, ..how }),
+        Some(Rounding::Zero) if how.brain && !outside && how.two => fused_of(&how),
+        Some(Rounding::Zero) if how.brain && !outside => {
+            fused_of(&How { brain: false, end: AS_IT_IS, ..how })
+        }
         Some(_) => return Err("this rounding is not allowed here".to_owned()),
         None => return Err("a rounding is missing".to_owned()),
     };
@@ -379,7 +407,7 @@ fn with_sign<const BRAIN: bool, const FTZ: bool, const ABS: bool>(bits: u16) -> 
 
 fn signed<const BRAIN: bool, const FTZ: bool, const ABS: bool>(two: bool) -> Alu1 {
     if two {
-        lanes!(|a: u32| -> u32 { both(a, a, |a, _| with_sign::<BRAIN, FTZ, ABS>(a)) })
+        lanes!(|a: u32| -> u32 { each(a, with_sign::<BRAIN, FTZ, ABS>) })
     } else {
         lanes!(|a: u16| -> u16 { with_sign::<BRAIN, FTZ, ABS>(a) })
     }

@@ -51,23 +51,17 @@ const INSTRUCTIONS: [&str; 46] = [
 ];
 
 /// Words behind an instruction that is known without them.
-const WORDS: [&str; 25] = [
+const WORDS: [&str; 18] = [
     "b8x16",
     "bulk",
     "cluster",
-    "e2m1x2",
-    "e2m3x2",
-    "e3m2x2",
     "e4m3",
-    "e4m3x4",
     "e5m2",
-    "e5m2x4",
     "m8n16",
     "m16n16",
     "mbarrier",
     "mbarrier_init",
     "multimem",
-    "oob",
     "param::func",
     "proxy",
     "proxy::async",
@@ -76,7 +70,6 @@ const WORDS: [&str; 25] = [
     "shared::cluster",
     "sp",
     "sp::ordered_metadata",
-    "ue8m0x2",
 ];
 
 /// Why an instruction is refused, if it is one of these.
@@ -95,6 +88,7 @@ fn may_have(opcode: &str, word: &str) -> bool {
         // A scope: every one is the whole device here.
         "cluster" => !matches!(opcode, "barrier" | "bar"),
         "param::func" => matches!(opcode, "ld" | "st"),
+        "shared::cluster" => opcode == "isspacep",
         _ => false,
     }
 }

@@ -12,6 +12,7 @@ pub mod half;
 pub mod integer;
 pub mod memory;
 pub mod moves;
+pub mod volume;
 pub mod warp;
 
 /// Every type that an instruction may name.

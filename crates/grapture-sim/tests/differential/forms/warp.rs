@@ -8,6 +8,7 @@ pub fn forms(forms: &mut Forms) {
     matches(forms);
     reductions(forms);
     diverged(forms);
+    barriers(forms);
 }
 
 fn shuffles(forms: &mut Forms) {
@@ -150,5 +151,29 @@ fn diverged(forms: &mut Forms) {
     ] {
         let body = format!("{half}{even}{tail}{odd} DONE:");
         forms.body(format!("{name} of every other lane"), &[ty], &[ty], body);
+    }
+}
+
+/// Reductions of predicates over a block.
+fn barriers(forms: &mut Forms) {
+    for barrier in ["bar.red", "barrier.cta.red", "barrier.red.aligned", "barrier.cta.red.aligned"]
+    {
+        for negated in ["", "!"] {
+            for op in ["popc.u32", "and.pred", "or.pred"] {
+                let ty = if op == "popc.u32" { "u32" } else { "pred" };
+                let body = format!("{barrier}.{op} %x, 0, {negated}%a;");
+                forms.body(body.clone(), &[ty], &["pred"], body);
+                let body =
+                    format!("setp.eq.u32 %p0, %a, 7; {barrier}.{op} %x, 1, 128, {negated}%p0;");
+                forms.body(body.clone(), &[ty], &["u32"], body);
+            }
+        }
+    }
+    for other in [
+        "bar.red.and.u32 %x, 0, %a;",
+        "bar.red.popc.pred %x, 0, %a;",
+        "bar.red.xor.pred %x, 0, %a;",
+    ] {
+        forms.body(other, &["u32"], &["pred"], other);
     }
 }
