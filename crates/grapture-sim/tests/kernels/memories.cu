@@ -94,12 +94,11 @@ extern "C" __global__ void generic_addresses(const int *in, int *out)
     shared[threadIdx.x] = in[threadIdx.x];
     __syncthreads();
     const int *choice[4] = {in + threadIdx.x, shared + (threadIdx.x ^ 1), local + threadIdx.x % 4, table};
-    int sum = 0;
     for (int i = 0; i < 4; i++) {
         const int *p = choice[(i + threadIdx.x) % 4];
-        sum = sum * 5 + through(p) + __isShared(p) + 2 * __isGlobal(p) + 4 * __isLocal(p);
+        int spaces = __isShared(p) + 2 * __isGlobal(p) + 4 * __isLocal(p);
+        out[4 * threadIdx.x + i] = through(p) * 8 + spaces;
     }
-    out[threadIdx.x] = sum;
 }
 
 extern "C" __global__ void copied_asynchronously(const int4 *in, int4 *out)

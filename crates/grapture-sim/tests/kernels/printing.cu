@@ -12,7 +12,7 @@ extern "C" __global__ void formats(int x, int *counts)
     counts[n++] = printf("%a %A\n", 1.5 * x, 0.1);
     counts[n++] = printf("%lld %ld %llu %hd %llx\n", (long long)x << 40, (long)-x, ~0ull, (short)70000, 1ull << 60);
     counts[n++] = printf("%*d|%.*f\n", 7, x, 2, 3.14159);
-    counts[n++] = printf("%f %f %f\n", 1.0 / 0.0 * x, -1.0 / 0.0 * x, 0.0 * x);
+    counts[n++] = printf("%f %f %f\n", 1.0 / 0.0 * x, -1.0 / 0.0 * x, 0.0 / 0.0);
 }
 
 extern "C" __global__ void ranks(void)

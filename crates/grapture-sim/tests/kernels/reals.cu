@@ -146,7 +146,7 @@ extern "C" __global__ void functions(const float *in, float *out)
     r[n++] = cbrtf(a);
     r[n++] = log1pf(b);
     r[n++] = expm1f(a);
-    r[n++] = __sinf(a);
+    r[n++] = 2 + __sinf(a);
     r[n++] = __expf(a);
     r[n++] = __logf(b);
     r[n++] = __fdividef(a, b);

@@ -167,6 +167,10 @@ fn convert(
     if *kind == b'%' {
         return Ok(b"%".to_vec());
     }
+    // A precision cannot be an argument; the driver prints such a directive as it stands.
+    if front.ends_with(b".*") {
+        return Ok(directive.to_vec());
+    }
     let mut flags = String::new();
     for byte in front {
         match byte {
@@ -219,7 +223,12 @@ fn convert(
         }
         _ => {
             let value = f64::from_bits(arguments.next(8)?);
-            if matches!(kind, b'g' | b'G') && value.is_finite() {
+            if !value.is_finite() {
+                let text = hexadecimal(value);
+                let text = if kind.is_ascii_uppercase() { text.to_uppercase() } else { text };
+                return Ok(padded(&flags, text.into_bytes()));
+            }
+            if matches!(kind, b'g' | b'G') {
                 return Ok(padded(&flags, compact(&flags, *kind == b'G', value).into_bytes()));
             }
             sprintf::vsprintf(&spec(char::from(*kind)), &[&value])
