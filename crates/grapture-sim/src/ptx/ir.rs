@@ -67,6 +67,25 @@ pub struct Element {
     pub width: u8,
 }
 
+impl Element {
+    /// Whether it fills its register, of 32 or 64 bits, as it is in memory.
+    #[inline(always)]
+    pub fn fills(self) -> bool {
+        self.bytes >= 4 && self.width == 8 * self.bytes
+    }
+
+    /// Extends a loaded value to its register.
+    #[inline(always)]
+    pub fn extend(self, value: u64) -> u64 {
+        if !self.signed {
+            return value;
+        }
+        let unused = 64 - 8 * u32::from(self.bytes);
+        let extended = (((value << unused) as i64) >> unused) as u64;
+        extended & (u64::MAX >> (64 - u32::from(self.width)))
+    }
+}
+
 /// A bitwise operation on predicates.
 #[derive(Clone, Copy, Debug)]
 pub enum PredOp {

@@ -231,10 +231,7 @@ fn divide(modifiers: &mut Modifiers<'_>) -> Selection {
 
 fn fused(modifiers: &mut Modifiers<'_>) -> Selection {
     let (rounding, ftz, sat, ty) = qualifiers(modifiers)?;
-    let nearest = matches!(rounding, None | Some(Rounding::Nearest));
     let function: Alu3 = match ty {
-        Type::F32 if nearest && !ftz && !sat && super::fused::available() => super::fused::single,
-        Type::F64 if nearest && super::fused::available() => super::fused::double,
         Type::F32 => rounded!(rounding, R, single!(ftz, sat, |a, b, c| a.times_plus(b, c, R))),
         _ => rounded!(
             rounding,

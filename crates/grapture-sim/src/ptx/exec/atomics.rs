@@ -1,6 +1,6 @@
 //! Atomic operations on global and shared memory.
 
-use super::memory::{LaneFault, Memory, classify, refused};
+use super::memory::{LaneFault, Memory, classify, load, refused, store};
 use super::registers::{LANES, Reg, Registers};
 use crate::memory::bytes::{AccessError, SharedBytes};
 use crate::ptx::alu::nan;
@@ -160,6 +160,32 @@ impl AtomicKind {
         }
     }
 
+    /// Does it where nobody else can come between.
+    #[inline(always)]
+    fn apply_alone(
+        self,
+        bytes: &SharedBytes,
+        offset: usize,
+        a: u64,
+        b: u64,
+    ) -> Result<u64, AccessError> {
+        let len = self.ty.bytes();
+        let old = load(bytes, offset, len)?;
+        let new = match (self.op, len) {
+            (AtomicOp::Cas, _) => {
+                if old == a {
+                    b
+                } else {
+                    old
+                }
+            }
+            (_, 4) => u64::from(self.of_32(old as u32, a as u32)),
+            (_, _) => self.of_64(old, a),
+        };
+        store(bytes, offset, len, new)?;
+        Ok(old)
+    }
+
     fn apply(self, bytes: &SharedBytes, offset: usize, a: u64, b: u64) -> Result<u64, AccessError> {
         let len = self.ty.bytes();
         match (self.op, len) {
@@ -206,12 +232,17 @@ impl Memory<'_> {
                 return Err((FaultKind::Misaligned { address, len, write: true }, lane));
             }
             let (a, b) = (operand(regs, a, index), operand(regs, b, index));
+            // All threads of a block run on one thread of the host.
+            let alone = space == Space::Shared;
             let (bytes, offset) = self
                 .find(space, place, len)
                 .map_err(|_| (FaultKind::IllegalAddress { address, len, write: true }, lane))?;
-            let old = kind
-                .apply(bytes, offset, a, b)
-                .map_err(|error| (refused(error, address, len, true), lane))?;
+            let done = if alone {
+                kind.apply_alone(bytes, offset, a, b)
+            } else {
+                kind.apply(bytes, offset, a, b)
+            };
+            let old = done.map_err(|error| (refused(error, address, len, true), lane))?;
             if d != NO_REG {
                 if wide {
                     regs.wide.get_mut(d)[index] = old;

@@ -8,6 +8,7 @@ use super::block::{Block, Shape};
 use super::memory::GlobalMemory;
 use super::registers::{Constants, LANES, Lanes};
 use super::warp::Machine;
+use crate::ptx::alu::has_vectors;
 use crate::ptx::fault::{Fault, FaultKind};
 use crate::ptx::ir::Pooled;
 use crate::ptx::module::{Kernel, Module};
@@ -87,7 +88,8 @@ impl Launch<'_> {
     pub fn run(&self, memory: &dyn GlobalMemory, threads: usize) -> Result<RunStats, Fault> {
         let (kernel, shape) = self.check()?;
         let constants = self.constants(kernel);
-        let machine = Machine { code: &self.module.inner.code, kernel, constants };
+        let code = &self.module.inner.code;
+        let machine = Machine { code, kernel, constants, vectors: has_vectors() };
         let total = self.grid.iter().map(|n| u64::from(*n)).product::<u64>();
         let progress = Progress {
             next: AtomicU64::new(0),

@@ -69,22 +69,26 @@ impl<S: Copy + Default> File<S> {
     /// Writes the lanes in `mask`.
     #[inline(always)]
     pub fn put(&mut self, reg: Reg, values: &[S; LANES], mask: u32) {
-        let into = self.get_mut(reg);
-        if mask == FULL {
-            *into = *values;
-            return;
-        }
-        for lane in 0..LANES {
-            if mask >> lane & 1 != 0 {
-                into[lane] = values[lane];
-            }
-        }
+        blend(self.get_mut(reg), values, mask);
     }
 
     fn reserve(&mut self, count: usize) {
         if self.lanes.len() < count {
             self.lanes.resize(count, Lanes([S::default(); LANES]));
         }
+    }
+}
+
+/// Writes the lanes in `mask`.
+#[inline(always)]
+pub fn blend<S: Copy>(into: &mut [S; LANES], values: &[S; LANES], mask: u32) {
+    if mask == FULL {
+        *into = *values;
+        return;
+    }
+    for lane in 0..LANES {
+        // A choice and not a branch, so that it becomes a blend of vectors.
+        into[lane] = if mask >> lane & 1 != 0 { values[lane] } else { into[lane] };
     }
 }
 

@@ -1,7 +1,9 @@
 //! A warp and the loop that runs it.
 
+use super::access::At;
 use super::barrier::{Barriers, Outcome, Ticket};
-use super::memory::{LocalMemory, Memory, addresses, classify};
+use super::local::Local;
+use super::memory::{Memory, classify};
 use super::registers::{Constants, FULL, Frame, LANES, Reg, Registers};
 use super::schedule::{Choice, Group, State, choose};
 use super::special::{Place, Special};
@@ -19,6 +21,8 @@ pub struct Machine<'a> {
     pub kernel: &'a Kernel,
     /// The constants.
     pub constants: Constants,
+    /// Whether the host has the vectors that code is compiled for a second time.
+    pub vectors: bool,
 }
 
 /// How far a warp got.
@@ -55,7 +59,7 @@ pub(super) enum Flow {
 #[derive(Debug)]
 pub struct Warp {
     pub(super) regs: Registers,
-    pub(super) local: LocalMemory,
+    pub(super) local: Local,
     pub(super) groups: Vec<Group>,
     pub(super) place: Place,
     pub(super) yielded: bool,
@@ -70,7 +74,7 @@ impl Warp {
     pub fn new(machine: &Machine<'_>, place: Place) -> Self {
         Self {
             regs: Registers::new(&machine.constants),
-            local: std::array::from_fn(|_| Vec::new()),
+            local: Local::default(),
             groups: Vec::new(),
             place,
             yielded: false,
@@ -86,11 +90,7 @@ impl Warp {
         self.place.ctaid = block;
         self.regs.reserve(info.frame);
         self.regs.clear();
-        let bytes = info.frame.local as usize;
-        for stack in self.local.iter_mut().filter(|stack| bytes != 0 || !stack.is_empty()) {
-            stack.clear();
-            stack.resize(bytes, 0);
-        }
+        self.local.reset(info.frame.local);
         (self.clock, self.executed, self.yielded) = (0, 0, false);
         self.groups.clear();
         self.groups.push(Group {
@@ -138,7 +138,35 @@ impl Warp {
         Ok(if self.groups.is_empty() { Status::Done } else { Status::Paused })
     }
 
+    /// Runs a group as long as the choice says, compiled for what the host has.
     fn run_group(
+        &mut self,
+        machine: &Machine<'_>,
+        memory: &mut Memory<'_>,
+        barriers: &mut Barriers,
+        choice: Choice,
+    ) -> Result<(), Stop> {
+        #[cfg(target_arch = "x86_64")]
+        if machine.vectors {
+            #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+            fn vectors(
+                warp: &mut Warp,
+                machine: &Machine<'_>,
+                memory: &mut Memory<'_>,
+                barriers: &mut Barriers,
+                choice: Choice,
+            ) -> Result<(), Stop> {
+                warp.group_loop(machine, memory, barriers, choice)
+            }
+            // SAFETY: the function needs the features that `has_vectors` looks for, and a launch
+            // sets `vectors` only after that has answered true.
+            return unsafe { vectors(self, machine, memory, barriers, choice) };
+        }
+        self.group_loop(machine, memory, barriers, choice)
+    }
+
+    #[inline(always)]
+    fn group_loop(
         &mut self,
         machine: &Machine<'_>,
         memory: &mut Memory<'_>,
@@ -249,15 +277,15 @@ impl Warp {
                 }
             }
             Op::Load { space, element, d, address } => {
-                let at = addresses(regs, address, frame.local);
+                let at = At::of(regs, address, frame.local);
                 return Some(memory.load(regs, &self.local, (space, element, d), &at, active));
             }
             Op::Store { space, element, a, address } => {
-                let at = addresses(regs, address, frame.local);
+                let at = At::of(regs, address, frame.local);
                 return Some(memory.store(regs, &mut self.local, (space, element, a), &at, active));
             }
             Op::LoadList { space, element, list, count, address } => {
-                let at = addresses(regs, address, frame.local);
+                let at = At::of(regs, address, frame.local);
                 let list = vector(machine, list, count);
                 return Some(memory.load_list(
                     regs,
@@ -268,7 +296,7 @@ impl Warp {
                 ));
             }
             Op::StoreList { space, element, list, count, address } => {
-                let at = addresses(regs, address, frame.local);
+                let at = At::of(regs, address, frame.local);
                 let list = vector(machine, list, count);
                 return Some(memory.store_list(
                     regs,
@@ -315,8 +343,8 @@ impl Warp {
                 }
             }
             Op::Atomic { space, kind, d, a, b, address } => {
-                let at = addresses(regs, address, frame.local);
-                return Some(memory.atomic(regs, (space, kind), [d, a, b], &at, active));
+                let at = At::of(regs, address, frame.local);
+                return Some(memory.atomic(regs, (space, kind), [d, a, b], &at.lanes(), active));
             }
             Op::IsSpace { space, d, a } => {
                 let inside = |address: u64| {
@@ -344,7 +372,7 @@ fn vector<'m>(machine: &Machine<'m>, list: u32, count: u8) -> &'m [Reg] {
     &machine.code.registers[start..start + usize::from(count)]
 }
 
-#[inline]
+#[inline(always)]
 fn select(regs: &mut Registers, wide: bool, [d, a, b]: [Reg; 3], first: u32, active: u32) {
     if wide {
         let (x, y) = (regs.wide.get(a), regs.wide.get(b));

@@ -1,0 +1,384 @@
+//! Loads and stores of all lanes.
+//!
+//! What lanes do together is looked for first: neighbouring elements are copied as a block, one
+//! address is read once, and lanes that stay in one allocation look it up once.
+
+use super::local::Local;
+use super::memory::{LaneFault, Memory, Near, load, store};
+use super::registers::{FULL, LANES, Reg, Registers};
+use crate::ptx::fault::FaultKind;
+use crate::ptx::ir::{Address, Base, Element, NO_REG};
+use crate::ptx::types::Space;
+
+/// The longest vector, in elements.
+const LONGEST: usize = 8;
+
+/// The addresses of an instruction.
+#[derive(Clone, Copy, Debug)]
+pub enum At {
+    /// The same in every lane.
+    Same(u64),
+    /// By lane.
+    Each([u64; LANES]),
+}
+
+impl At {
+    /// What an address means in a frame of local memory that starts at `frame`.
+    #[inline(always)]
+    pub fn of(regs: &Registers, address: Address, frame: u32) -> Self {
+        let offset = address.offset as u64;
+        match address.base {
+            Base::Absolute => Self::Same(offset),
+            Base::Frame => Self::Same(offset.wrapping_add(u64::from(frame))),
+            Base::Wide(reg) => {
+                let base = regs.wide.get(reg);
+                Self::Each(std::array::from_fn(|lane| base[lane].wrapping_add(offset)))
+            }
+            Base::Narrow(reg) => {
+                // Addresses of 32 bits wrap at 32 bits.
+                let base = regs.narrow.get(reg);
+                let at = |lane: usize| u64::from(base[lane].wrapping_add(offset as u32));
+                Self::Each(std::array::from_fn(at))
+            }
+        }
+    }
+
+    /// By lane.
+    #[inline(always)]
+    pub fn lanes(self) -> [u64; LANES] {
+        match self {
+            Self::Same(at) => [at; LANES],
+            Self::Each(at) => at,
+        }
+    }
+
+    fn plus(self, bytes: u64) -> Self {
+        match self {
+            Self::Same(at) => Self::Same(at.wrapping_add(bytes)),
+            Self::Each(at) => Self::Each(at.map(|at| at.wrapping_add(bytes))),
+        }
+    }
+}
+
+/// Whether the lanes' addresses are `len` bytes apart, in order.
+#[inline(always)]
+fn neighbours(at: &[u64; LANES], len: usize) -> bool {
+    let mut differs = 0;
+    for lane in 0..LANES {
+        differs |= at[lane] ^ at[0].wrapping_add((lane * len) as u64);
+    }
+    differs == 0
+}
+
+/// Whether the lanes' addresses are the same.
+#[inline(always)]
+fn same(at: &[u64; LANES]) -> bool {
+    at.iter().fold(0, |differs, address| differs | address ^ at[0]) == 0
+}
+
+/// The lanes of a mask.
+#[inline(always)]
+fn lanes(mask: u32) -> impl Iterator<Item = usize> {
+    let mut rest = mask;
+    std::iter::from_fn(move || {
+        let lane = rest.trailing_zeros();
+        rest &= rest.wrapping_sub(1);
+        (lane < LANES as u32).then_some(lane as usize)
+    })
+}
+
+impl Near<'_> {
+    /// Loads for as many lanes of the mask as it can; answers which are left.
+    #[inline(always)]
+    fn gather(self, at: &[u64; LANES], len: usize, mask: u32, out: &mut [u64; LANES]) -> u32 {
+        let mut left = 0;
+        for lane in lanes(mask) {
+            match load(self.bytes, at[lane].wrapping_sub(self.base) as usize, len) {
+                Ok(value) => out[lane] = value,
+                Err(_) => left |= 1 << lane,
+            }
+        }
+        left
+    }
+
+    /// Stores for as many lanes of the mask as it can; answers which are left.
+    #[inline(always)]
+    fn scatter(self, at: &[u64; LANES], len: usize, mask: u32, values: &[u64; LANES]) -> u32 {
+        let mut left = 0;
+        for lane in lanes(mask) {
+            let offset = at[lane].wrapping_sub(self.base) as usize;
+            if store(self.bytes, offset, len, values[lane]).is_err() {
+                left |= 1 << lane;
+            }
+        }
+        left
+    }
+
+    fn offset(self, address: u64) -> usize {
+        address.wrapping_sub(self.base) as usize
+    }
+}
+
+impl Memory<'_> {
+    /// Loads into a register, in the lanes of `mask`.
+    #[inline(always)]
+    pub fn load(
+        &mut self,
+        regs: &mut Registers,
+        local: &Local,
+        (space, element, d): (Space, Element, Reg),
+        at: &At,
+        mask: u32,
+    ) -> Result<(), LaneFault> {
+        match at {
+            At::Same(at) => self.load_same(regs, local, (space, element, d), *at, mask),
+            At::Each(at) => {
+                if mask == FULL && element.fills() && self.load_row(regs, space, element, d, at) {
+                    return Ok(());
+                }
+                if mask == FULL && space != Space::Local && same(at) {
+                    return self.load_same(regs, local, (space, element, d), at[0], mask);
+                }
+                self.load_each(regs, local, (space, element, d), at, mask)
+            }
+        }
+    }
+
+    /// Loads neighbouring elements as a block; whether that was possible.
+    #[inline(always)]
+    fn load_row(
+        &mut self,
+        regs: &mut Registers,
+        space: Space,
+        element: Element,
+        d: Reg,
+        at: &[u64; LANES],
+    ) -> bool {
+        if !neighbours(at, usize::from(element.bytes)) {
+            return false;
+        }
+        let Some(near) = self.near(space, at[0]) else { return false };
+        let offset = near.offset(at[0]);
+        let loaded = match element.width {
+            64 => near.bytes.load_u64s(offset, regs.wide.get_mut(d)),
+            _ => near.bytes.load_u32s(offset, regs.narrow.get_mut(d)),
+        };
+        loaded.is_ok()
+    }
+
+    /// Loads from one address for all lanes.
+    fn load_same(
+        &mut self,
+        regs: &mut Registers,
+        local: &Local,
+        (space, element, d): (Space, Element, Reg),
+        at: u64,
+        mask: u32,
+    ) -> Result<(), LaneFault> {
+        let (len, first) = (usize::from(element.bytes), mask.trailing_zeros());
+        if matches!(space, Space::Local | Space::Generic) {
+            if space == Space::Local
+                && len == 4
+                && element.fills()
+                && at % 4 == 0
+                && let Some(word) = local.word(at)
+            {
+                regs.narrow.put(d, word, mask);
+                return Ok(());
+            }
+            return self.load_each(regs, local, (space, element, d), &[at; LANES], mask);
+        }
+        let value = self.read((local, 0), space, at, len).map_err(|kind| (kind, first))?;
+        let value = element.extend(value);
+        match element.width {
+            64 => regs.wide.put(d, &[value; LANES], mask),
+            _ => regs.narrow.put(d, &[value as u32; LANES], mask),
+        }
+        Ok(())
+    }
+
+    /// Loads lane by lane.
+    #[inline(never)]
+    fn load_each(
+        &mut self,
+        regs: &mut Registers,
+        local: &Local,
+        (space, element, d): (Space, Element, Reg),
+        at: &[u64; LANES],
+        mask: u32,
+    ) -> Result<(), LaneFault> {
+        let mut out = [0; LANES];
+        let first = at[mask.trailing_zeros() as usize % LANES];
+        let left = match (self.near(space, first), element.bytes) {
+            (None, _) => mask,
+            // A copy of the loop for each size, so that none asks for it in every lane.
+            (Some(near), 1) => near.gather(at, 1, mask, &mut out),
+            (Some(near), 2) => near.gather(at, 2, mask, &mut out),
+            (Some(near), 4) => near.gather(at, 4, mask, &mut out),
+            (Some(near), _) => near.gather(at, 8, mask, &mut out),
+        };
+        for lane in lanes(left) {
+            out[lane] = self
+                .read((local, lane), space, at[lane], usize::from(element.bytes))
+                .map_err(|kind| (kind, lane as u32))?;
+        }
+        let out = out.map(|value| element.extend(value));
+        match element.width {
+            64 => regs.wide.put(d, &out, mask),
+            _ => regs.narrow.put(d, &out.map(|value| value as u32), mask),
+        }
+        Ok(())
+    }
+
+    /// Stores a register, in the lanes of `mask`.
+    #[inline(always)]
+    pub fn store(
+        &mut self,
+        regs: &Registers,
+        local: &mut Local,
+        (space, element, a): (Space, Element, Reg),
+        at: &At,
+        mask: u32,
+    ) -> Result<(), LaneFault> {
+        if let At::Each(at) = at
+            && mask == FULL
+            && element.fills()
+            && neighbours(at, usize::from(element.bytes))
+            && let Some(near) = self.near(space, at[0])
+        {
+            let offset = near.offset(at[0]);
+            let stored = match element.width {
+                64 => near.bytes.store_u64s(offset, regs.wide.get(a)),
+                _ => near.bytes.store_u32s(offset, regs.narrow.get(a)),
+            };
+            if stored.is_ok() {
+                return Ok(());
+            }
+        }
+        if let At::Same(at) = at
+            && space == Space::Local
+            && element.bytes == 4
+            && element.fills()
+            && at % 4 == 0
+            && let Some(word) = local.word_mut(*at)
+        {
+            super::registers::blend(word, regs.narrow.get(a), mask);
+            return Ok(());
+        }
+        self.store_each(regs, local, (space, element, a), &at.lanes(), mask)
+    }
+
+    /// Stores lane by lane.
+    #[inline(never)]
+    fn store_each(
+        &mut self,
+        regs: &Registers,
+        local: &mut Local,
+        (space, element, a): (Space, Element, Reg),
+        at: &[u64; LANES],
+        mask: u32,
+    ) -> Result<(), LaneFault> {
+        let values = match element.width {
+            64 => *regs.wide.get(a),
+            _ => regs.narrow.get(a).map(u64::from),
+        };
+        let first = at[mask.trailing_zeros() as usize % LANES];
+        let left = match (self.near(space, first), element.bytes) {
+            (None, _) => mask,
+            (Some(near), 1) => near.scatter(at, 1, mask, &values),
+            (Some(near), 2) => near.scatter(at, 2, mask, &values),
+            (Some(near), 4) => near.scatter(at, 4, mask, &values),
+            (Some(near), _) => near.scatter(at, 8, mask, &values),
+        };
+        for lane in lanes(left) {
+            let len = usize::from(element.bytes);
+            self.write((local, lane), space, at[lane], len, values[lane])
+                .map_err(|kind| (kind, lane as u32))?;
+        }
+        Ok(())
+    }
+
+    /// Loads neighbouring elements into the registers of a list; an absent register is skipped.
+    pub fn load_list(
+        &mut self,
+        regs: &mut Registers,
+        local: &Local,
+        (space, element, list): (Space, Element, &[Reg]),
+        at: At,
+        mask: u32,
+    ) -> Result<(), LaneFault> {
+        let len = usize::from(element.bytes);
+        aligned(&at, list.len() * len, mask, false)?;
+        if let At::Each(at) = &at
+            && mask == FULL
+            && element.fills()
+            && element.width == 32
+            && neighbours(at, list.len() * len)
+            && let Some(near) = self.near(space, at[0])
+        {
+            let mut all = [0; LANES * LONGEST];
+            let (all, _) = all.split_at_mut(LANES * list.len().min(LONGEST));
+            if near.bytes.load_u32s(near.offset(at[0]), all).is_ok() {
+                for (index, reg) in list.iter().enumerate().filter(|(_, reg)| **reg != NO_REG) {
+                    let row = regs.narrow.get_mut(*reg);
+                    for (value, element) in row.iter_mut().zip(all.chunks_exact(list.len())) {
+                        *value = element[index];
+                    }
+                }
+                return Ok(());
+            }
+        }
+        for (index, reg) in list.iter().enumerate().filter(|(_, reg)| **reg != NO_REG) {
+            let at = at.plus((index * len) as u64);
+            self.load(regs, local, (space, element, *reg), &at, mask)?;
+        }
+        Ok(())
+    }
+
+    /// Stores the registers of a list as neighbouring elements.
+    pub fn store_list(
+        &mut self,
+        regs: &Registers,
+        local: &mut Local,
+        (space, element, list): (Space, Element, &[Reg]),
+        at: At,
+        mask: u32,
+    ) -> Result<(), LaneFault> {
+        let len = usize::from(element.bytes);
+        aligned(&at, list.len() * len, mask, true)?;
+        if let At::Each(at) = &at
+            && mask == FULL
+            && element.fills()
+            && element.width == 32
+            && neighbours(at, list.len() * len)
+            && let Some(near) = self.near(space, at[0])
+        {
+            let mut all = [0; LANES * LONGEST];
+            let (all, _) = all.split_at_mut(LANES * list.len().min(LONGEST));
+            for (index, reg) in list.iter().enumerate() {
+                let row = regs.narrow.get(*reg);
+                for (value, element) in row.iter().zip(all.chunks_exact_mut(list.len())) {
+                    element[index] = *value;
+                }
+            }
+            if near.bytes.store_u32s(near.offset(at[0]), all).is_ok() {
+                return Ok(());
+            }
+        }
+        for (index, reg) in list.iter().enumerate() {
+            let at = at.plus((index * len) as u64);
+            self.store(regs, local, (space, element, *reg), &at, mask)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether every address is a multiple of the access size.
+fn aligned(at: &At, len: usize, mask: u32, write: bool) -> Result<(), LaneFault> {
+    let at = at.lanes();
+    let wrong = |lane: &usize| !at[*lane].is_multiple_of(len as u64);
+    match lanes(mask).find(wrong) {
+        Some(lane) => Err((FaultKind::Misaligned { address: at[lane], len, write }, lane as u32)),
+        None => Ok(()),
+    }
+}
