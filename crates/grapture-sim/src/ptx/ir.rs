@@ -1,5 +1,9 @@
 //! The compact form that is executed: one entry per instruction, every operand a register.
 
+mod operands;
+
+pub use operands::Use;
+
 use super::alu::{Alu1, Alu2, Alu3, Alu4, BoolOp, Compare, Test};
 use super::exec::atomics::AtomicKind;
 use super::exec::registers::{Frame, Reg};
@@ -160,6 +164,8 @@ pub enum Redux {
 pub enum Op {
     /// Computes.
     Alu1 { f: Alu1, d: Reg, a: Reg },
+    /// Copies a register to another of the same file.
+    Copy { d: Reg, a: Reg },
     /// Computes.
     Alu2 { f: Alu2, d: Reg, a: Reg, b: Reg },
     /// Computes.
@@ -284,6 +290,12 @@ pub struct FunctionInfo {
     pub calls: Vec<u32>,
     /// The shared variables that it names.
     pub shared: Vec<u32>,
+    /// What is run when a warp is made; empty unless it is a kernel.
+    pub launch_ops: Vec<Op>,
+    /// What is run when a warp starts a block; empty unless it is a kernel.
+    pub block_ops: Vec<Op>,
+    /// The registers that may be read before they are written.
+    pub unset: Vec<Reg>,
 }
 
 /// A constant of the pool.

@@ -91,7 +91,7 @@ pub fn select(opcode: &str, modifiers: &mut Modifiers<'_>) -> Option<Selection> 
 
 pub use compare::{BoolOp, Comparison, select_comparison, select_test};
 pub use convert::{extension, low_half};
-pub use moves::{add64, copy, join, part};
+pub use moves::{add64, join, part};
 
 /// Evaluates an expression with `$T` standing for the Rust type of a PTX integer type.
 macro_rules! for_type {

@@ -60,20 +60,36 @@ impl At {
     }
 }
 
-/// Whether the lanes' addresses are `len` bytes apart, in order.
+/// Lanes that are looked at together when not all of a warp agree, as where a row of a block is
+/// shorter than a warp.
+const PART: usize = 8;
+
+/// Whether addresses are `len` bytes apart, in order.
 #[inline(always)]
-fn neighbours(at: &[u64; LANES], len: usize) -> bool {
+fn apart<const N: usize>(at: &[u64; N], len: u64) -> bool {
     let mut differs = 0;
-    for lane in 0..LANES {
-        differs |= at[lane] ^ at[0].wrapping_add((lane * len) as u64);
+    for lane in 0..N {
+        differs |= at[lane] ^ at[0].wrapping_add(lane as u64 * len);
     }
     differs == 0
 }
 
-/// Whether the lanes' addresses are the same.
+/// Whether addresses are neighbours `len` bytes apart.
 #[inline(always)]
-fn same(at: &[u64; LANES]) -> bool {
-    at.iter().fold(0, |differs, address| differs | address ^ at[0]) == 0
+fn neighbours<const N: usize>(at: &[u64; N], len: usize) -> bool {
+    // The common lengths are constants, so that no products are left to compute.
+    match len {
+        4 => apart(at, 4),
+        8 => apart(at, 8),
+        16 => apart(at, 16),
+        _ => apart(at, len as u64),
+    }
+}
+
+/// Whether addresses are the same.
+#[inline(always)]
+fn same<const N: usize>(at: &[u64; N]) -> bool {
+    apart(at, 0)
 }
 
 /// The lanes of a mask.
@@ -93,7 +109,7 @@ impl Near<'_> {
     fn gather(self, at: &[u64; LANES], len: usize, mask: u32, out: &mut [u64; LANES]) -> u32 {
         let mut left = 0;
         for lane in lanes(mask) {
-            match load(self.bytes, at[lane].wrapping_sub(self.base) as usize, len) {
+            match load(self.bytes, self.offset(at[lane]), len) {
                 Ok(value) => out[lane] = value,
                 Err(_) => left |= 1 << lane,
             }
@@ -101,19 +117,44 @@ impl Near<'_> {
         left
     }
 
+    /// Loads 32-bit elements for all lanes, a part of them at a time; whether that was possible.
+    #[inline(always)]
+    fn gather_parts(self, at: &[u64; LANES], out: &mut [u32; LANES]) -> bool {
+        let (at, _) = at.as_chunks::<PART>();
+        let (out, _) = out.as_chunks_mut::<PART>();
+        for (at, out) in at.iter().zip(out) {
+            let offset = self.offset(at[0]);
+            let done = if apart(at, 4) {
+                self.bytes.load_u32s(offset, out)
+            } else if same(at) {
+                self.bytes.load_u32(offset).map(|value| *out = [value; PART])
+            } else {
+                let load = |(out, at): (&mut u32, &u64)| {
+                    self.bytes.load_u32(self.offset(*at)).map(|value| *out = value)
+                };
+                out.iter_mut().zip(at).try_for_each(load)
+            };
+            if done.is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Stores for as many lanes of the mask as it can; answers which are left.
     #[inline(always)]
     fn scatter(self, at: &[u64; LANES], len: usize, mask: u32, values: &[u64; LANES]) -> u32 {
         let mut left = 0;
         for lane in lanes(mask) {
-            let offset = at[lane].wrapping_sub(self.base) as usize;
-            if store(self.bytes, offset, len, values[lane]).is_err() {
+            if store(self.bytes, self.offset(at[lane]), len, values[lane]).is_err() {
                 left |= 1 << lane;
             }
         }
         left
     }
 
+    /// Where an address lies in the bytes; beyond them when it lies elsewhere.
+    #[inline(always)]
     fn offset(self, address: u64) -> usize {
         address.wrapping_sub(self.base) as usize
     }
@@ -198,7 +239,7 @@ impl Memory<'_> {
     }
 
     /// Loads lane by lane.
-    #[inline(never)]
+    #[inline(always)]
     fn load_each(
         &mut self,
         regs: &mut Registers,
@@ -207,9 +248,18 @@ impl Memory<'_> {
         at: &[u64; LANES],
         mask: u32,
     ) -> Result<(), LaneFault> {
-        let mut out = [0; LANES];
         let first = at[mask.trailing_zeros() as usize % LANES];
-        let left = match (self.near(space, first), element.bytes) {
+        let near = self.near(space, first);
+        if mask == FULL
+            && element.bytes == 4
+            && element.fills()
+            && let Some(near) = near
+            && near.gather_parts(at, regs.narrow.get_mut(d))
+        {
+            return Ok(());
+        }
+        let mut out = [0; LANES];
+        let left = match (near, element.bytes) {
             (None, _) => mask,
             // A copy of the loop for each size, so that none asks for it in every lane.
             (Some(near), 1) => near.gather(at, 1, mask, &mut out),
@@ -222,10 +272,13 @@ impl Memory<'_> {
                 .read((local, lane), space, at[lane], usize::from(element.bytes))
                 .map_err(|kind| (kind, lane as u32))?;
         }
-        let out = out.map(|value| element.extend(value));
-        match element.width {
-            64 => regs.wide.put(d, &out, mask),
-            _ => regs.narrow.put(d, &out.map(|value| value as u32), mask),
+        for value in &mut out {
+            *value = element.extend(*value);
+        }
+        if element.width == 64 {
+            regs.wide.put(d, &out, mask);
+        } else {
+            regs.narrow.put(d, &std::array::from_fn(|lane| out[lane] as u32), mask);
         }
         Ok(())
     }
@@ -269,7 +322,7 @@ impl Memory<'_> {
     }
 
     /// Stores lane by lane.
-    #[inline(never)]
+    #[inline(always)]
     fn store_each(
         &mut self,
         regs: &Registers,

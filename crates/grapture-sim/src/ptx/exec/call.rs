@@ -150,6 +150,8 @@ impl Warp {
         group.frame = frame;
         let mask = group.mask;
         self.regs.reserve(end);
+        self.regs.enter(frame);
+        self.regs.clear(&info.unset, mask);
         self.local.reserve(end.local);
         let (arguments, params) = (&site_info.arguments, &info.params);
         copy(&mut self.local, (old.local, arguments), (frame.local, params), mask);

@@ -63,6 +63,8 @@ pub struct Warp {
     pub(super) groups: Vec<Group>,
     pub(super) place: Place,
     pub(super) yielded: bool,
+    /// Whether what the launch sets is set.
+    made: bool,
     /// The instructions of the warp so far.
     pub clock: u64,
     /// The instructions of its threads so far.
@@ -78,20 +80,37 @@ impl Warp {
             groups: Vec::new(),
             place,
             yielded: false,
+            made: false,
             clock: 0,
             executed: 0,
         }
     }
 
     /// Starts it at the kernel's entry, in the given block, with the given lanes.
-    pub fn start(&mut self, machine: &Machine<'_>, block: [u32; 3], mask: u32) {
+    pub fn start(
+        &mut self,
+        machine: &Machine<'_>,
+        memory: &mut Memory<'_>,
+        block: [u32; 3],
+        mask: u32,
+    ) {
         // INVARIANT: lowering gave the kernel the number of its function.
         let info = &machine.code.functions[machine.kernel.function as usize];
         self.place.ctaid = block;
         self.regs.reserve(info.frame);
-        self.regs.clear();
+        self.regs.enter(Frame::default());
+        self.regs.clear(&info.unset, FULL);
+        self.regs.carry = 0;
         self.local.reset(info.frame.local);
-        (self.clock, self.executed, self.yielded) = (0, 0, false);
+        if !self.made {
+            self.made = true;
+            self.straight(machine, &info.launch_ops, memory);
+        }
+        self.straight(machine, &info.block_ops, memory);
+        // They stand for instructions of every thread.
+        let hoisted = (info.launch_ops.len() + info.block_ops.len()) as u64;
+        (self.clock, self.yielded) = (hoisted, false);
+        self.executed = hoisted * u64::from(mask.count_ones());
         self.groups.clear();
         self.groups.push(Group {
             pc: info.entry,
@@ -101,6 +120,14 @@ impl Warp {
             state: State::Ready,
             ran: 0,
         });
+    }
+
+    /// Runs instructions that were hoisted; they read parameters and registers of the warp only,
+    /// so none can fail.
+    fn straight(&mut self, machine: &Machine<'_>, ops: &[Op], memory: &mut Memory<'_>) {
+        for op in ops {
+            let _ = self.plain(machine, op, Frame::default(), memory, FULL);
+        }
     }
 
     /// Lanes whose threads have not ended.
@@ -261,6 +288,14 @@ impl Warp {
             Op::Alu2 { f, d, a, b } => f(regs, d, a, b, active),
             Op::Alu3 { f, d, a, b, c } => f(regs, d, a, b, c, active),
             Op::Alu4 { f, d, a, b, c, e } => f(regs, d, a, b, c, e, active),
+            Op::Copy { d, a } if d.is_wide() => {
+                let values = *regs.wide.get(a);
+                regs.wide.put(d, &values, active);
+            }
+            Op::Copy { d, a } => {
+                let values = *regs.narrow.get(a);
+                regs.narrow.put(d, &values, active);
+            }
             Op::Compare { f, d, q, a, b } => {
                 let holds = f(regs, a, b);
                 regs.put_pred(d, holds, active);
@@ -312,6 +347,9 @@ impl Warp {
             }
             Op::Special { what, wide, d } => match (what, wide) {
                 (Special::Tid(axis), false) => regs.narrow.put(d, self.place.thread(axis), active),
+                (Special::Ctaid(axis), false) => {
+                    regs.narrow.put(d, &[self.place.block(axis); LANES], active);
+                }
                 (_, true) => regs.wide.put(d, &self.place.read(what, self.clock), active),
                 _ => {
                     let values = self.place.read(what, self.clock).map(|value| value as u32);

@@ -4,7 +4,9 @@ mod control;
 mod data;
 mod function;
 mod globals;
+mod hoist;
 mod instruction;
+mod liveness;
 mod memory;
 mod operand;
 mod pool;
@@ -252,5 +254,8 @@ fn function_info(function: &Function<'_>) -> Result<FunctionInfo> {
         indirect: false,
         calls: Vec::new(),
         shared: Vec::new(),
+        launch_ops: Vec::new(),
+        block_ops: Vec::new(),
+        unset: Vec::new(),
     })
 }
