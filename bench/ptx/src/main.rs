@@ -31,10 +31,12 @@ fn main() {
 fn profile(case: &Case) {
     let start = Instant::now();
     let mut best = f64::INFINITY;
+    let mut runs = 0;
     while start.elapsed().as_secs() < 2 {
         best = best.min(case.run(1).0);
+        runs += 1;
     }
-    println!("{}: {best:.6} s at best", case.name);
+    println!("{}: {runs} runs, {best:.6} s at best", case.name);
 }
 
 /// The lower quartile: a machine that others use too only ever adds time.

@@ -121,6 +121,7 @@ macro_rules! fetch {
 /// Defines access to neighbouring values.
 macro_rules! many {
     ($int:ty, $atomic:ty, $cells:ident, $load:ident, $store:ident) => {
+        #[inline(always)]
         fn $cells(&self, offset: usize, count: usize) -> Result<&[$atomic], AccessError> {
             let bytes = count.checked_mul(size_of::<$int>()).ok_or(AccessError::OutOfRange)?;
             self.check_range(offset, bytes)?;
@@ -138,7 +139,7 @@ macro_rules! many {
         ///
         /// # Errors
         /// When the access is out of range or not aligned.
-        #[inline]
+        #[inline(always)]
         pub fn $load(&self, offset: usize, into: &mut [$int]) -> Result<(), AccessError> {
             let cells = self.$cells(offset, into.len())?;
             let done = load_steps(cells, into);
@@ -152,7 +153,7 @@ macro_rules! many {
         ///
         /// # Errors
         /// When the access is out of range or not aligned.
-        #[inline]
+        #[inline(always)]
         pub fn $store(&self, offset: usize, from: &[$int]) -> Result<(), AccessError> {
             let cells = self.$cells(offset, from.len())?;
             let done = store_steps(cells, from);
@@ -172,28 +173,25 @@ fn whole_steps(len: usize) -> usize {
 /// Loads as many values as whole steps hold; answers how many.
 #[inline(always)]
 fn load_steps<A, T>(cells: &[A], into: &mut [T]) -> usize {
-    let done = whole_steps(size_of_val(into)) / size_of::<T>();
-    let per_step = rows::STEP / size_of::<T>();
-    for (cells, into) in cells.chunks_exact(per_step).zip(into[..done].chunks_exact_mut(per_step)) {
-        // SAFETY: both are one step long, an atomic being as large as its value; the cells are
-        // accessed only through atomics, and `into` by nobody else.
-        unsafe { rows::copy_step(cells.as_ptr().cast(), into.as_mut_ptr().cast()) };
-    }
-    done
+    const { assert!(size_of::<A>() == size_of::<T>()) };
+    let bytes = whole_steps(size_of_val(into).min(size_of_val(cells)));
+    let (from, into) = (cells.as_ptr().cast(), into.as_mut_ptr().cast());
+    // SAFETY: both are at least so many bytes long; the cells are accessed only through atomics,
+    // and `into` by nobody else.
+    unsafe { rows::copy_steps(from, into, bytes / rows::STEP) };
+    bytes / size_of::<T>()
 }
 
 /// Stores as many values as whole steps hold; answers how many.
 #[inline(always)]
 fn store_steps<A, T>(cells: &[A], from: &[T]) -> usize {
-    let done = whole_steps(size_of_val(from)) / size_of::<T>();
-    let per_step = rows::STEP / size_of::<T>();
-    for (cells, from) in cells.chunks_exact(per_step).zip(from[..done].chunks_exact(per_step)) {
-        let into = cells.as_ptr().cast_mut().cast();
-        // SAFETY: both are one step long, an atomic being as large as its value; atomics may be
-        // written through a shared reference, and these are accessed only as such.
-        unsafe { rows::copy_step(from.as_ptr().cast(), into) };
-    }
-    done
+    const { assert!(size_of::<A>() == size_of::<T>()) };
+    let bytes = whole_steps(size_of_val(from).min(size_of_val(cells)));
+    let (from, into) = (from.as_ptr().cast(), cells.as_ptr().cast_mut().cast());
+    // SAFETY: both are at least so many bytes long; atomics may be written through a shared
+    // reference, and these are accessed only as such.
+    unsafe { rows::copy_steps(from, into, bytes / rows::STEP) };
+    bytes / size_of::<T>()
 }
 
 impl SharedBytes {

@@ -1,11 +1,12 @@
 //! Comparisons and tests, whose results are lanes.
 
-#[cfg(target_arch = "x86_64")]
-use super::has_vectors;
 use super::lanes::instance;
 use super::{Compare, Modifiers, Test, no_type};
 use crate::ptx::exec::registers::{LANES, Reg, Registers, Scalar, Slot};
 use crate::ptx::types::Type;
+#[cfg(target_arch = "x86_64")]
+use crate::ptx::vectors::has_vectors;
+use crate::ptx::vectors::mask_of;
 
 /// How a comparison is combined with a further predicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,11 +45,11 @@ pub struct Comparison {
 #[inline(always)]
 fn lanes_where<T: Scalar>(regs: &Registers, a: Reg, b: Reg, holds: impl Fn(T, T) -> bool) -> u32 {
     let (x, y) = (T::Slot::file(regs).get(a), T::Slot::file(regs).get(b));
-    let mut result = 0;
+    let mut out = [0; LANES];
     for lane in 0..LANES {
-        result |= u32::from(holds(T::load(x[lane]), T::load(y[lane]))) << lane;
+        out[lane] = 0_u8.wrapping_sub(u8::from(holds(T::load(x[lane]), T::load(y[lane]))));
     }
-    result
+    mask_of(&out)
 }
 
 /// Half precision and its short form compare as the single-precision numbers that they are.

@@ -5,6 +5,8 @@
 
 use super::{Alu1, Alu2, Alu3};
 use crate::ptx::exec::registers::{LANES, Reg, Registers, Scalar, Slot};
+#[cfg(target_arch = "x86_64")]
+use crate::ptx::vectors::has_vectors;
 
 /// Applies `f` to every lane.
 #[inline(always)]
@@ -54,25 +56,13 @@ pub(super) fn map3<A: Scalar, B: Scalar, C: Scalar, D: Scalar>(
     D::Slot::file_mut(regs).put(d, &out, mask);
 }
 
-/// Whether the host has the vectors that the second version of each function needs.
-pub fn has_vectors() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::is_x86_feature_detected as has;
-        let bits = has!("bmi1") && has!("bmi2") && has!("lzcnt") && has!("popcnt");
-        bits && has!("avx2") && has!("fma")
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    false
-}
-
 /// The value of a closure that captures nothing, where only its type is known.
 #[inline(always)]
 pub(super) fn instance<F: Copy>() -> F {
     const { assert!(size_of::<F>() == 0, "the closure captures something") };
-    // SAFETY: a value of no bytes has nothing to initialise. `F` has values, because the callers
-    // below are given one, and it may be copied, because it is `Copy`; this is one more copy.
-    unsafe { std::mem::MaybeUninit::<F>::uninit().assume_init() }
+    // SAFETY: it reads no bytes, as `F` has none. `F` has values, because the callers below are
+    // given one, and it may be copied, because it is `Copy`; this is one more copy.
+    unsafe { std::mem::transmute_copy::<(), F>(&()) }
 }
 
 /// Makes a function over registers of one over lanes, in both versions.

@@ -18,7 +18,6 @@ mod packed;
 mod softfloat;
 mod transcendental;
 
-pub use lanes::has_vectors;
 pub use modifiers::Modifiers;
 
 use super::exec::registers::{Reg, Registers};

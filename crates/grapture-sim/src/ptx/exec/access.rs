@@ -5,16 +5,18 @@
 
 use super::local::Local;
 use super::memory::{LaneFault, Memory, Near, load, store};
-use super::registers::{FULL, LANES, Reg, Registers};
+use super::registers::{FULL, LANES, Reg, Registers, blend};
 use crate::ptx::fault::FaultKind;
 use crate::ptx::ir::{Address, Base, Element, NO_REG};
 use crate::ptx::types::Space;
+use crate::ptx::vectors::{apart_32, apart_64};
 
 /// The longest vector, in elements.
 const LONGEST: usize = 8;
 
 /// The addresses of an instruction.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::large_enum_variant)] // it lives on the stack, for one instruction
 pub enum At {
     /// The same in every lane.
     Same(u64),
@@ -64,32 +66,22 @@ impl At {
 /// shorter than a warp.
 const PART: usize = 8;
 
-/// Whether addresses are `len` bytes apart, in order.
+/// The address of the first lane, when the lanes access neighbours of `len` bytes.
 #[inline(always)]
-fn apart<const N: usize>(at: &[u64; N], len: u64) -> bool {
-    let mut differs = 0;
-    for lane in 0..N {
-        differs |= at[lane] ^ at[0].wrapping_add(lane as u64 * len);
+fn first_of_row(regs: &Registers, address: Address, len: usize) -> Option<u64> {
+    let offset = address.offset as u64;
+    match address.base {
+        Base::Wide(reg) => {
+            let base = regs.wide.get(reg);
+            apart_64(base, len as u64).then(|| base[0].wrapping_add(offset))
+        }
+        Base::Narrow(reg) => {
+            // A row that wraps at 32 bits lies beyond all shared memory, and is then not taken.
+            let base = regs.narrow.get(reg);
+            apart_32(base, len as u32).then(|| u64::from(base[0].wrapping_add(offset as u32)))
+        }
+        Base::Absolute | Base::Frame => None,
     }
-    differs == 0
-}
-
-/// Whether addresses are neighbours `len` bytes apart.
-#[inline(always)]
-fn neighbours<const N: usize>(at: &[u64; N], len: usize) -> bool {
-    // The common lengths are constants, so that no products are left to compute.
-    match len {
-        4 => apart(at, 4),
-        8 => apart(at, 8),
-        16 => apart(at, 16),
-        _ => apart(at, len as u64),
-    }
-}
-
-/// Whether addresses are the same.
-#[inline(always)]
-fn same<const N: usize>(at: &[u64; N]) -> bool {
-    apart(at, 0)
 }
 
 /// The lanes of a mask.
@@ -123,10 +115,10 @@ impl Near<'_> {
         let (at, _) = at.as_chunks::<PART>();
         let (out, _) = out.as_chunks_mut::<PART>();
         for (at, out) in at.iter().zip(out) {
-            let offset = self.offset(at[0]);
-            let done = if apart(at, 4) {
+            let (offset, step) = (self.offset(at[0]), at[1].wrapping_sub(at[0]));
+            let done = if step == 4 && apart_64(at, 4) {
                 self.bytes.load_u32s(offset, out)
-            } else if same(at) {
+            } else if step == 0 && apart_64(at, 0) {
                 self.bytes.load_u32(offset).map(|value| *out = [value; PART])
             } else {
                 let load = |(out, at): (&mut u32, &u64)| {
@@ -161,28 +153,20 @@ impl Near<'_> {
 }
 
 impl Memory<'_> {
-    /// Loads into a register, in the lanes of `mask`.
+    /// Loads into a register, in the lanes of `mask`; the frame of local memory is at `frame`.
     #[inline(always)]
     pub fn load(
         &mut self,
         regs: &mut Registers,
         local: &Local,
         (space, element, d): (Space, Element, Reg),
-        at: &At,
+        (address, frame): (Address, u32),
         mask: u32,
     ) -> Result<(), LaneFault> {
-        match at {
-            At::Same(at) => self.load_same(regs, local, (space, element, d), *at, mask),
-            At::Each(at) => {
-                if mask == FULL && element.fills() && self.load_row(regs, space, element, d, at) {
-                    return Ok(());
-                }
-                if mask == FULL && space != Space::Local && same(at) {
-                    return self.load_same(regs, local, (space, element, d), at[0], mask);
-                }
-                self.load_each(regs, local, (space, element, d), at, mask)
-            }
+        if mask == FULL && element.fills() && self.load_row(regs, space, element, d, address) {
+            return Ok(());
         }
+        self.load_at(regs, local, (space, element, d), &At::of(regs, address, frame), mask)
     }
 
     /// Loads neighbouring elements as a block; whether that was possible.
@@ -193,18 +177,37 @@ impl Memory<'_> {
         space: Space,
         element: Element,
         d: Reg,
-        at: &[u64; LANES],
+        address: Address,
     ) -> bool {
-        if !neighbours(at, usize::from(element.bytes)) {
+        let Some(first) = first_of_row(regs, address, usize::from(element.bytes)) else {
             return false;
-        }
-        let Some(near) = self.near(space, at[0]) else { return false };
-        let offset = near.offset(at[0]);
+        };
+        let Some(near) = self.near(space, first) else { return false };
+        let offset = near.offset(first);
         let loaded = match element.width {
             64 => near.bytes.load_u64s(offset, regs.wide.get_mut(d)),
             _ => near.bytes.load_u32s(offset, regs.narrow.get_mut(d)),
         };
         loaded.is_ok()
+    }
+
+    /// Loads from addresses that are no row.
+    #[inline(always)]
+    fn load_at(
+        &mut self,
+        regs: &mut Registers,
+        local: &Local,
+        what: (Space, Element, Reg),
+        at: &At,
+        mask: u32,
+    ) -> Result<(), LaneFault> {
+        match at {
+            At::Same(at) => self.load_same(regs, local, what, *at, mask),
+            At::Each(at) if mask == FULL && what.0 != Space::Local && apart_64(at, 0) => {
+                self.load_same(regs, local, what, at[0], mask)
+            }
+            At::Each(at) => self.load_each(regs, local, what, at, mask),
+        }
     }
 
     /// Loads from one address for all lanes.
@@ -221,7 +224,7 @@ impl Memory<'_> {
             if space == Space::Local
                 && len == 4
                 && element.fills()
-                && at % 4 == 0
+                && at.is_multiple_of(4)
                 && let Some(word) = local.word(at)
             {
                 regs.narrow.put(d, word, mask);
@@ -283,23 +286,22 @@ impl Memory<'_> {
         Ok(())
     }
 
-    /// Stores a register, in the lanes of `mask`.
+    /// Stores a register, in the lanes of `mask`; the frame of local memory is at `frame`.
     #[inline(always)]
     pub fn store(
         &mut self,
         regs: &Registers,
         local: &mut Local,
         (space, element, a): (Space, Element, Reg),
-        at: &At,
+        (address, frame): (Address, u32),
         mask: u32,
     ) -> Result<(), LaneFault> {
-        if let At::Each(at) = at
-            && mask == FULL
+        if mask == FULL
             && element.fills()
-            && neighbours(at, usize::from(element.bytes))
-            && let Some(near) = self.near(space, at[0])
+            && let Some(first) = first_of_row(regs, address, usize::from(element.bytes))
+            && let Some(near) = self.near(space, first)
         {
-            let offset = near.offset(at[0]);
+            let offset = near.offset(first);
             let stored = match element.width {
                 64 => near.bytes.store_u64s(offset, regs.wide.get(a)),
                 _ => near.bytes.store_u32s(offset, regs.narrow.get(a)),
@@ -308,14 +310,27 @@ impl Memory<'_> {
                 return Ok(());
             }
         }
+        self.store_at(regs, local, (space, element, a), &At::of(regs, address, frame), mask)
+    }
+
+    /// Stores to addresses that are no row.
+    #[inline(always)]
+    fn store_at(
+        &mut self,
+        regs: &Registers,
+        local: &mut Local,
+        (space, element, a): (Space, Element, Reg),
+        at: &At,
+        mask: u32,
+    ) -> Result<(), LaneFault> {
         if let At::Same(at) = at
             && space == Space::Local
             && element.bytes == 4
             && element.fills()
-            && at % 4 == 0
+            && at.is_multiple_of(4)
             && let Some(word) = local.word_mut(*at)
         {
-            super::registers::blend(word, regs.narrow.get(a), mask);
+            blend(word, regs.narrow.get(a), mask);
             return Ok(());
         }
         self.store_each(regs, local, (space, element, a), &at.lanes(), mask)
@@ -357,16 +372,17 @@ impl Memory<'_> {
         regs: &mut Registers,
         local: &Local,
         (space, element, list): (Space, Element, &[Reg]),
-        at: At,
+        (address, frame): (Address, u32),
         mask: u32,
     ) -> Result<(), LaneFault> {
+        let at = At::of(regs, address, frame);
         let len = usize::from(element.bytes);
         aligned(&at, list.len() * len, mask, false)?;
         if let At::Each(at) = &at
             && mask == FULL
             && element.fills()
             && element.width == 32
-            && neighbours(at, list.len() * len)
+            && apart_64(at, (list.len() * len) as u64)
             && let Some(near) = self.near(space, at[0])
         {
             let mut all = [0; LANES * LONGEST];
@@ -383,7 +399,7 @@ impl Memory<'_> {
         }
         for (index, reg) in list.iter().enumerate().filter(|(_, reg)| **reg != NO_REG) {
             let at = at.plus((index * len) as u64);
-            self.load(regs, local, (space, element, *reg), &at, mask)?;
+            self.load_at(regs, local, (space, element, *reg), &at, mask)?;
         }
         Ok(())
     }
@@ -394,16 +410,17 @@ impl Memory<'_> {
         regs: &Registers,
         local: &mut Local,
         (space, element, list): (Space, Element, &[Reg]),
-        at: At,
+        (address, frame): (Address, u32),
         mask: u32,
     ) -> Result<(), LaneFault> {
+        let at = At::of(regs, address, frame);
         let len = usize::from(element.bytes);
         aligned(&at, list.len() * len, mask, true)?;
         if let At::Each(at) = &at
             && mask == FULL
             && element.fills()
             && element.width == 32
-            && neighbours(at, list.len() * len)
+            && apart_64(at, (list.len() * len) as u64)
             && let Some(near) = self.near(space, at[0])
         {
             let mut all = [0; LANES * LONGEST];
@@ -420,7 +437,7 @@ impl Memory<'_> {
         }
         for (index, reg) in list.iter().enumerate() {
             let at = at.plus((index * len) as u64);
-            self.store(regs, local, (space, element, *reg), &at, mask)?;
+            self.store_at(regs, local, (space, element, *reg), &at, mask)?;
         }
         Ok(())
     }

@@ -8,10 +8,10 @@ use super::block::{Block, Shape};
 use super::memory::GlobalMemory;
 use super::registers::{Constants, LANES, Lanes};
 use super::warp::Machine;
-use crate::ptx::alu::has_vectors;
 use crate::ptx::fault::{Fault, FaultKind};
 use crate::ptx::ir::Pooled;
 use crate::ptx::module::{Kernel, Module};
+use crate::ptx::vectors::has_vectors;
 
 /// Turns of an unfinished block before another one is begun beside it.
 const PATIENCE: u32 = 64;

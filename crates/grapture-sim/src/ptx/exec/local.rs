@@ -61,7 +61,7 @@ impl Local {
 
     /// Copies bytes within the memory of the lanes in `mask`.
     pub fn copy(&mut self, from: u64, to: u64, bytes: u32, mask: u32) {
-        let whole = if from % 4 == 0 && to % 4 == 0 { bytes / 4 * 4 } else { 0 };
+        let whole = if from.is_multiple_of(4) && to.is_multiple_of(4) { bytes / 4 * 4 } else { 0 };
         for at in (0..u64::from(whole)).step_by(4) {
             let Some(word) = self.word(from + at).copied() else { return };
             let Some(into) = self.word_mut(to + at) else { return };

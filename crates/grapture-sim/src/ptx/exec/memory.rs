@@ -75,44 +75,56 @@ pub trait GlobalMemory: Sync {
     fn find(&self, address: u64) -> Option<Region>;
 }
 
+/// Regions that are remembered.
+const REMEMBERED: usize = 8;
+
 /// The regions used last, so that most accesses ask nobody.
 struct Cache<'a> {
     memory: &'a dyn GlobalMemory,
-    regions: [Option<Region>; 8],
+    regions: Vec<Region>,
     last: usize,
     next: usize,
 }
 
 impl Cache<'_> {
-    /// The region of an access and the offset in its bytes.
+    /// The region of an access.
+    #[inline(always)]
+    fn region(&mut self, address: u64, len: u64) -> Option<&Region> {
+        let holds = |region: &Region| region.offset(address, len).is_some();
+        if !self.regions.get(self.last).is_some_and(holds) {
+            self.last = self.look_up(address, len)?;
+        }
+        self.regions.get(self.last)
+    }
+
+    /// The place of a region that was not used last.
+    #[cold]
+    fn look_up(&mut self, address: u64, len: u64) -> Option<usize> {
+        let holds = |region: &Region| region.offset(address, len).is_some();
+        if let Some(place) = self.regions.iter().position(holds) {
+            return Some(place);
+        }
+        let region = self.memory.find(address).filter(holds)?;
+        let place = self.next;
+        self.next = (place + 1) % REMEMBERED;
+        match self.regions.get_mut(place) {
+            Some(old) => *old = region,
+            None => self.regions.push(region),
+        }
+        Some(place)
+    }
+
+    /// The bytes of an access and the offset in them.
     #[inline]
     fn find(&mut self, address: u64, len: u64) -> Option<(&SharedBytes, usize)> {
-        let hit = |region: &Option<Region>| {
-            region.as_ref().and_then(|region| region.offset(address, len))
-        };
-        if self.regions.get(self.last).and_then(hit).is_none() {
-            match self.regions.iter().position(|region| hit(region).is_some()) {
-                Some(index) => self.last = index,
-                None => {
-                    let region = self.memory.find(address)?;
-                    region.offset(address, len)?;
-                    self.last = self.next;
-                    self.next = (self.next + 1) % self.regions.len();
-                    if let Some(slot) = self.regions.get_mut(self.last) {
-                        *slot = Some(region);
-                    }
-                }
-            }
-        }
-        let region = self.regions.get(self.last)?.as_ref()?;
+        let region = self.region(address, len)?;
         Some((&region.bytes, region.offset(address, len)?))
     }
 
     /// The region of an address, when it is all of its bytes.
-    #[inline]
+    #[inline(always)]
     fn near(&mut self, address: u64) -> Option<Near<'_>> {
-        self.find(address, 1)?;
-        let region = self.regions.get(self.last)?.as_ref()?;
+        let region = self.region(address, 1)?;
         let whole = region.start == 0 && region.len == region.bytes.len() as u64;
         whole.then_some(Near { bytes: &region.bytes, base: region.base })
     }
@@ -147,7 +159,7 @@ pub type LaneFault = (FaultKind, u32);
 impl<'a> Memory<'a> {
     /// The memory of a block with so much shared memory.
     pub fn new(memory: &'a dyn GlobalMemory, shared_bytes: usize, params: &'a [u8]) -> Self {
-        let global = Cache { memory, regions: [const { None }; 8], last: 0, next: 0 };
+        let global = Cache { memory, regions: Vec::new(), last: 0, next: 0 };
         Self { global, shared: SharedBytes::new(shared_bytes), params }
     }
 
@@ -172,7 +184,7 @@ impl<'a> Memory<'a> {
 
     /// What lies around an address of global or shared memory; `None` where each access has to be
     /// looked at for itself.
-    #[inline]
+    #[inline(always)]
     pub(super) fn near(&mut self, space: Space, address: u64) -> Option<Near<'_>> {
         match space {
             Space::Shared => Some(Near { bytes: &self.shared, base: 0 }),

@@ -126,7 +126,7 @@ impl Warp {
     /// so none can fail.
     fn straight(&mut self, machine: &Machine<'_>, ops: &[Op], memory: &mut Memory<'_>) {
         for op in ops {
-            let _ = self.plain(machine, op, Frame::default(), memory, FULL);
+            let _ = self.plain(machine, op, (Frame::default(), 0), memory, FULL);
         }
     }
 
@@ -207,52 +207,51 @@ impl Warp {
         let Group { mut pc, mask, frame, .. } = self.groups[index];
         self.regs.enter(frame);
         let threads = u64::from(mask.count_ones());
-        let start = self.clock;
-        let stop = start.saturating_add(choice.quantum);
-        while self.clock < stop {
-            self.clock += 1;
+        // Counted here and not in the warp, so that they stay in registers of the host.
+        let (mut clock, mut executed) = (self.clock, self.executed);
+        let start = clock;
+        let stop = clock.saturating_add(choice.quantum);
+        // It goes at least one step, also where a group of another frame stands at its limit.
+        while clock < stop && (pc < choice.limit || clock == start) {
+            clock += 1;
             let inst = &machine.code.insts[pc as usize];
             let mut active = mask;
-            if inst.guard.pred != NO_REG {
+            if inst.guard.pred == NO_REG {
+                executed += threads;
+            } else {
                 let holds = self.regs.pred(inst.guard.pred);
                 active &= if inst.guard.negated { !holds } else { holds };
-                self.executed += u64::from(active.count_ones());
+                executed += u64::from(active.count_ones());
                 if active == 0 {
                     pc += 1;
-                    if pc >= choice.limit {
-                        break;
-                    }
                     continue;
                 }
-            } else {
-                self.executed += threads;
             }
-            match self.plain(machine, &inst.op, frame, memory, active) {
+            match self.plain(machine, &inst.op, (frame, clock), memory, active) {
                 Some(Ok(())) => pc += 1,
                 Some(Err((kind, lane))) => return Err(Stop { kind, lane, pc }),
                 None => {
                     if let (Op::Branch { target }, true) = (&inst.op, active == mask) {
                         pc = *target;
-                    } else {
-                        self.park(index, pc, active);
-                        match self.control(machine, barriers, index, &inst.op)? {
-                            Flow::Next if active == mask => pc += 1,
-                            Flow::Next => {
-                                self.groups[index].pc = pc + 1;
-                                return Ok(());
-                            }
-                            Flow::Choose => return Ok(()),
+                        continue;
+                    }
+                    (self.clock, self.executed) = (clock, executed);
+                    self.park(index, pc, active);
+                    match self.control(machine, barriers, index, &inst.op)? {
+                        Flow::Next if active == mask => pc += 1,
+                        Flow::Next => {
+                            self.groups[index].pc = pc + 1;
+                            return Ok(());
                         }
+                        Flow::Choose => return Ok(()),
                     }
                 }
             }
-            if pc >= choice.limit {
-                break;
-            }
         }
+        (self.clock, self.executed) = (clock, executed);
         let group = &mut self.groups[index];
         group.pc = pc;
-        group.ran = self.clock;
+        group.ran = clock;
         Ok(())
     }
 
@@ -278,7 +277,7 @@ impl Warp {
         &mut self,
         machine: &Machine<'_>,
         op: &Op,
-        frame: Frame,
+        (frame, clock): (Frame, u64),
         memory: &mut Memory<'_>,
         active: u32,
     ) -> Option<Result<(), (FaultKind, u32)>> {
@@ -312,34 +311,22 @@ impl Warp {
                 }
             }
             Op::Load { space, element, d, address } => {
-                let at = At::of(regs, address, frame.local);
-                return Some(memory.load(regs, &self.local, (space, element, d), &at, active));
+                let (what, place) = ((space, element, d), (address, frame.local));
+                return Some(memory.load(regs, &self.local, what, place, active));
             }
             Op::Store { space, element, a, address } => {
-                let at = At::of(regs, address, frame.local);
-                return Some(memory.store(regs, &mut self.local, (space, element, a), &at, active));
+                let (what, place) = ((space, element, a), (address, frame.local));
+                return Some(memory.store(regs, &mut self.local, what, place, active));
             }
             Op::LoadList { space, element, list, count, address } => {
-                let at = At::of(regs, address, frame.local);
-                let list = vector(machine, list, count);
-                return Some(memory.load_list(
-                    regs,
-                    &self.local,
-                    (space, element, list),
-                    at,
-                    active,
-                ));
+                let what = (space, element, vector(machine, list, count));
+                let place = (address, frame.local);
+                return Some(memory.load_list(regs, &self.local, what, place, active));
             }
             Op::StoreList { space, element, list, count, address } => {
-                let at = At::of(regs, address, frame.local);
-                let list = vector(machine, list, count);
-                return Some(memory.store_list(
-                    regs,
-                    &mut self.local,
-                    (space, element, list),
-                    at,
-                    active,
-                ));
+                let what = (space, element, vector(machine, list, count));
+                let place = (address, frame.local);
+                return Some(memory.store_list(regs, &mut self.local, what, place, active));
             }
             Op::Select { wide, d, a, b, p, negated } => {
                 let first = regs.pred(p) ^ if negated { FULL } else { 0 };
@@ -350,9 +337,9 @@ impl Warp {
                 (Special::Ctaid(axis), false) => {
                     regs.narrow.put(d, &[self.place.block(axis); LANES], active);
                 }
-                (_, true) => regs.wide.put(d, &self.place.read(what, self.clock), active),
+                (_, true) => regs.wide.put(d, &self.place.read(what, clock), active),
                 _ => {
-                    let values = self.place.read(what, self.clock).map(|value| value as u32);
+                    let values = self.place.read(what, clock).map(|value| value as u32);
                     regs.narrow.put(d, &values, active);
                 }
             },
