@@ -7,6 +7,8 @@ use std::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst,
 };
 
+use super::rows;
+
 /// The alignment of a region that was allocated here.
 const ALIGN: usize = 256;
 
@@ -119,6 +121,7 @@ macro_rules! fetch {
 /// Defines access to neighbouring values.
 macro_rules! many {
     ($int:ty, $atomic:ty, $cells:ident, $load:ident, $store:ident) => {
+        #[inline(always)]
         fn $cells(&self, offset: usize, count: usize) -> Result<&[$atomic], AccessError> {
             let bytes = count.checked_mul(size_of::<$int>()).ok_or(AccessError::OutOfRange)?;
             self.check_range(offset, bytes)?;
@@ -136,10 +139,11 @@ macro_rules! many {
         ///
         /// # Errors
         /// When the access is out of range or not aligned.
-        #[inline]
+        #[inline(always)]
         pub fn $load(&self, offset: usize, into: &mut [$int]) -> Result<(), AccessError> {
             let cells = self.$cells(offset, into.len())?;
-            for (value, cell) in into.iter_mut().zip(cells) {
+            let done = load_steps(cells, into);
+            for (value, cell) in into.iter_mut().zip(cells).skip(done) {
                 *value = cell.load(Relaxed);
             }
             Ok(())
@@ -149,14 +153,45 @@ macro_rules! many {
         ///
         /// # Errors
         /// When the access is out of range or not aligned.
-        #[inline]
+        #[inline(always)]
         pub fn $store(&self, offset: usize, from: &[$int]) -> Result<(), AccessError> {
-            for (value, cell) in from.iter().zip(self.$cells(offset, from.len())?) {
+            let cells = self.$cells(offset, from.len())?;
+            let done = store_steps(cells, from);
+            for (value, cell) in from.iter().zip(cells).skip(done) {
                 cell.store(*value, Relaxed);
             }
             Ok(())
         }
     };
+}
+
+/// The bytes of so many that are copied in whole steps.
+fn whole_steps(len: usize) -> usize {
+    if rows::VECTORS { len / rows::STEP * rows::STEP } else { 0 }
+}
+
+/// Loads as many values as whole steps hold; answers how many.
+#[inline(always)]
+fn load_steps<A, T>(cells: &[A], into: &mut [T]) -> usize {
+    const { assert!(size_of::<A>() == size_of::<T>()) };
+    let bytes = whole_steps(size_of_val(into).min(size_of_val(cells)));
+    let (from, into) = (cells.as_ptr().cast(), into.as_mut_ptr().cast());
+    // SAFETY: both are at least so many bytes long; the cells are accessed only through atomics,
+    // and `into` by nobody else.
+    unsafe { rows::copy_steps(from, into, bytes / rows::STEP) };
+    bytes / size_of::<T>()
+}
+
+/// Stores as many values as whole steps hold; answers how many.
+#[inline(always)]
+fn store_steps<A, T>(cells: &[A], from: &[T]) -> usize {
+    const { assert!(size_of::<A>() == size_of::<T>()) };
+    let bytes = whole_steps(size_of_val(from).min(size_of_val(cells)));
+    let (from, into) = (from.as_ptr().cast(), cells.as_ptr().cast_mut().cast());
+    // SAFETY: both are at least so many bytes long; atomics may be written through a shared
+    // reference, and these are accessed only as such.
+    unsafe { rows::copy_steps(from, into, bytes / rows::STEP) };
+    bytes / size_of::<T>()
 }
 
 impl SharedBytes {
@@ -314,6 +349,9 @@ impl SharedBytes {
         let (head, rest) = into.split_at_mut(self.head(offset, into.len()));
         self.load_u8s(offset, head)?;
         let mut at = offset + head.len();
+        let (steps, rest) = rest.split_at_mut(whole_steps(rest.len()));
+        self.load_u8s(at, steps)?;
+        at += steps.len();
         let mut words = rest.chunks_exact_mut(8);
         for word in &mut words {
             word.copy_from_slice(&self.load_u64(at)?.to_ne_bytes());
@@ -331,6 +369,9 @@ impl SharedBytes {
         let (head, rest) = from.split_at(self.head(offset, from.len()));
         self.store_u8s(offset, head)?;
         let mut at = offset + head.len();
+        let (steps, rest) = rest.split_at(whole_steps(rest.len()));
+        self.store_u8s(at, steps)?;
+        at += steps.len();
         let words = rest.chunks_exact(8);
         let tail = words.remainder();
         for word in words {

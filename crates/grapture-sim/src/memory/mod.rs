@@ -6,6 +6,7 @@
 
 pub mod bytes;
 mod pool;
+mod rows;
 mod space;
 
 use std::fmt;

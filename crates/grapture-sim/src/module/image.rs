@@ -228,8 +228,6 @@ pub(super) fn capability(target: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    const TEXT: &str = ".version 8.0\n.target sm_50\n.address_size 64\n";
-
     fn code(text: &str, driver: i32) -> Option<u32> {
         let image = Image { text: text.to_owned() };
         image.compile(driver).err().map(|refused| refused.code.0)

@@ -1,5 +1,9 @@
 //! The compact form that is executed: one entry per instruction, every operand a register.
 
+mod operands;
+
+pub use operands::Use;
+
 use super::alu::{Alu1, Alu2, Alu3, Alu4, BoolOp, Compare, Test};
 use super::exec::atomics::AtomicKind;
 use super::exec::registers::{Frame, Reg};
@@ -66,6 +70,25 @@ pub struct Element {
     pub signed: bool,
     /// Bits of the register.
     pub width: u8,
+}
+
+impl Element {
+    /// Whether it fills its register, of 32 or 64 bits, as it is in memory.
+    #[inline(always)]
+    pub fn fills(self) -> bool {
+        self.bytes >= 4 && self.width == 8 * self.bytes
+    }
+
+    /// Extends a loaded value to its register.
+    #[inline(always)]
+    pub fn extend(self, value: u64) -> u64 {
+        if !self.signed {
+            return value;
+        }
+        let unused = 64 - 8 * u32::from(self.bytes);
+        let extended = (((value << unused) as i64) >> unused) as u64;
+        extended & (u64::MAX >> (64 - u32::from(self.width)))
+    }
 }
 
 /// A bitwise operation on predicates.
@@ -142,6 +165,8 @@ pub enum Redux {
 pub enum Op {
     /// Computes.
     Alu1 { f: Alu1, d: Reg, a: Reg },
+    /// Copies a register to another of the same file.
+    Copy { d: Reg, a: Reg },
     /// Computes.
     Alu2 { f: Alu2, d: Reg, a: Reg, b: Reg },
     /// Computes.
@@ -267,6 +292,12 @@ pub struct FunctionInfo {
     pub calls: Vec<u32>,
     /// The shared variables that it names.
     pub shared: Vec<u32>,
+    /// What is run when a warp is made; empty unless it is a kernel.
+    pub launch_ops: Vec<Op>,
+    /// What is run when a warp starts a block; empty unless it is a kernel.
+    pub block_ops: Vec<Op>,
+    /// The registers that may be read before they are written.
+    pub unset: Vec<Reg>,
 }
 
 /// A constant of the pool.

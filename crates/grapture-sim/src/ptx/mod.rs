@@ -20,6 +20,7 @@ mod lower;
 mod module;
 mod parser;
 mod types;
+mod vectors;
 
 pub use error::{CompileError, CompileErrorKind};
 pub use exec::memory::{GlobalMemory, LOCAL_WINDOW, PARAM_WINDOW, Region, SHARED_WINDOW};

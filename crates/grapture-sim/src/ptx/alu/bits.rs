@@ -227,7 +227,7 @@ fn lop3(modifiers: &mut Modifiers<'_>) -> Selection {
     let function: Alu4 = |regs, d, a, b, c, table, mask| {
         // The table is an immediate, so every lane holds the same.
         let table = regs.narrow.get(table)[0];
-        super::map3::<u32, u32, u32, u32>(regs, d, [a, b, c], mask, |a, b, c| {
+        super::lanes::map3::<u32, u32, u32, u32>(regs, d, [a, b, c], mask, |a, b, c| {
             (0..8).fold(0, |sum, row| {
                 let pick = |value: u32, bit: u32| if row >> bit & 1 != 0 { value } else { !value };
                 let term = pick(a, 2) & pick(b, 1) & pick(c, 0);

@@ -1,8 +1,12 @@
 //! Comparisons and tests, whose results are lanes.
 
+use super::lanes::instance;
 use super::{Compare, Modifiers, Test, no_type};
 use crate::ptx::exec::registers::{LANES, Reg, Registers, Scalar, Slot};
 use crate::ptx::types::Type;
+#[cfg(target_arch = "x86_64")]
+use crate::ptx::vectors::has_vectors;
+use crate::ptx::vectors::mask_of;
 
 /// How a comparison is combined with a further predicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,14 +43,15 @@ pub struct Comparison {
     pub combine: Option<BoolOp>,
 }
 
+/// The lanes where `holds` is true.
 #[inline(always)]
 fn lanes_where<T: Scalar>(regs: &Registers, a: Reg, b: Reg, holds: impl Fn(T, T) -> bool) -> u32 {
     let (x, y) = (T::Slot::file(regs).get(a), T::Slot::file(regs).get(b));
-    let mut result = 0;
+    let mut out = [0; LANES];
     for lane in 0..LANES {
-        result |= u32::from(holds(T::load(x[lane]), T::load(y[lane]))) << lane;
+        out[lane] = 0_u8.wrapping_sub(u8::from(holds(T::load(x[lane]), T::load(y[lane]))));
     }
-    result
+    mask_of(&out)
 }
 
 /// Half precision and its short form compare as the numbers that they are; `UPPER` those in the upper
@@ -116,9 +121,26 @@ impl Ordered for Flushed {
     }
 }
 
+/// Makes a comparison of registers of one of lanes; the closure captures nothing.
+fn comparison<T: Scalar, F: Fn(T, T) -> bool + Copy>(_: F) -> Compare {
+    #[cfg(target_arch = "x86_64")]
+    if has_vectors() {
+        #[target_feature(enable = "avx2,bmi1,bmi2")]
+        fn vectors<T: Scalar, F: Fn(T, T) -> bool + Copy>(r: &Registers, a: Reg, b: Reg) -> u32 {
+            lanes_where::<T>(r, a, b, instance::<F>())
+        }
+        return |regs, a, b| {
+            // SAFETY: the function needs a part of the features that `has_vectors` looks for, and
+            // this pointer is given out only after that has answered true.
+            unsafe { vectors::<T, F>(regs, a, b) }
+        };
+    }
+    |regs, a, b| lanes_where::<T>(regs, a, b, instance::<F>())
+}
+
 macro_rules! holds {
     ($T:ty, |$x:ident, $y:ident| $e:expr) => {
-        (|regs, a, b| lanes_where::<$T>(regs, a, b, |$x, $y| $e)) as Compare
+        comparison::<$T, _>(|$x, $y| $e)
     };
 }
 

@@ -262,10 +262,7 @@ fn fused(modifiers: &mut Modifiers<'_>) -> Selection {
     if rounding.is_none() {
         return Err("a rounding is missing".to_owned());
     }
-    let nearest = rounding == Some(Rounding::Nearest);
     let function: Alu3 = match ty {
-        Type::F32 if nearest && !ftz && !sat && super::fused::available() => super::fused::single,
-        Type::F64 if nearest && super::fused::available() => super::fused::double,
         Type::F32 => rounded!(rounding, R, single!(ftz, sat, |a, b, c| a.times_plus(b, c, R))),
         _ => rounded!(
             rounding,

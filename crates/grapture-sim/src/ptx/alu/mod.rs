@@ -10,9 +10,9 @@ mod convert;
 mod convert_real;
 mod convert_small;
 mod float;
-mod fused;
 mod half;
 mod integer;
+mod lanes;
 mod modifiers;
 mod moves;
 pub(super) mod nan;
@@ -23,7 +23,7 @@ mod video;
 
 pub use modifiers::Modifiers;
 
-use super::exec::registers::{LANES, Reg, Registers, Scalar, Slot};
+use super::exec::registers::{Reg, Registers};
 use super::types::Type;
 
 /// A function of one operand: destination, operand, lanes.
@@ -96,74 +96,7 @@ pub use compare::{BoolOp, Comparison, select_comparison, select_test};
 pub use convert::{extension, low_half};
 pub use float::flush;
 pub use half::{extreme_of_two as half_extreme, sum as half_sum};
-pub use moves::{add64, and32, copy, join, lowest, or32, part, sub64};
-
-/// Applies `f` to every lane.
-#[inline(always)]
-fn map1<A: Scalar, D: Scalar>(regs: &mut Registers, d: Reg, a: Reg, mask: u32, f: impl Fn(A) -> D) {
-    let x = A::Slot::file(regs).get(a);
-    let mut out = [D::Slot::default(); LANES];
-    for lane in 0..LANES {
-        out[lane] = f(A::load(x[lane])).store();
-    }
-    D::Slot::file_mut(regs).put(d, &out, mask);
-}
-
-/// Applies `f` to every lane.
-#[inline(always)]
-fn map2<A: Scalar, B: Scalar, D: Scalar>(
-    regs: &mut Registers,
-    d: Reg,
-    a: Reg,
-    b: Reg,
-    mask: u32,
-    f: impl Fn(A, B) -> D,
-) {
-    let x = A::Slot::file(regs).get(a);
-    let y = B::Slot::file(regs).get(b);
-    let mut out = [D::Slot::default(); LANES];
-    for lane in 0..LANES {
-        out[lane] = f(A::load(x[lane]), B::load(y[lane])).store();
-    }
-    D::Slot::file_mut(regs).put(d, &out, mask);
-}
-
-/// Applies `f` to every lane.
-#[inline(always)]
-fn map3<A: Scalar, B: Scalar, C: Scalar, D: Scalar>(
-    regs: &mut Registers,
-    d: Reg,
-    [a, b, c]: [Reg; 3],
-    mask: u32,
-    f: impl Fn(A, B, C) -> D,
-) {
-    let x = A::Slot::file(regs).get(a);
-    let y = B::Slot::file(regs).get(b);
-    let z = C::Slot::file(regs).get(c);
-    let mut out = [D::Slot::default(); LANES];
-    for lane in 0..LANES {
-        out[lane] = f(A::load(x[lane]), B::load(y[lane]), C::load(z[lane])).store();
-    }
-    D::Slot::file_mut(regs).put(d, &out, mask);
-}
-
-/// The function that applies an expression to every lane.
-macro_rules! lanes {
-    (|$a:ident: $A:ty| -> $D:ty $e:block) => {
-        (|regs, d, a, mask| $crate::ptx::alu::map1::<$A, $D>(regs, d, a, mask, |$a| $e))
-            as $crate::ptx::alu::Alu1
-    };
-    (|$a:ident: $A:ty, $b:ident: $B:ty| -> $D:ty $e:block) => {
-        (|regs, d, a, b, mask| {
-            $crate::ptx::alu::map2::<$A, $B, $D>(regs, d, a, b, mask, |$a, $b| $e)
-        }) as $crate::ptx::alu::Alu2
-    };
-    (|$a:ident: $A:ty, $b:ident: $B:ty, $c:ident: $C:ty| -> $D:ty $e:block) => {
-        (|regs, d, a, b, c, mask| {
-            $crate::ptx::alu::map3::<$A, $B, $C, $D>(regs, d, [a, b, c], mask, |$a, $b, $c| $e)
-        }) as $crate::ptx::alu::Alu3
-    };
-}
+pub use moves::{add64, and32, join, lowest, or32, part, sub64};
 
 /// Evaluates an expression with `$T` standing for the Rust type of a PTX integer type.
 macro_rules! for_type {
@@ -175,7 +108,8 @@ macro_rules! for_type {
     };
 }
 
-pub(crate) use {for_type, lanes};
+pub(crate) use for_type;
+pub(crate) use lanes::lanes;
 
 /// The refusal of a type.
 fn no_type(ty: Type) -> String {

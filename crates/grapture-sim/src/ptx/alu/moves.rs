@@ -1,11 +1,6 @@
-//! Copies, and registers put together from smaller ones or taken apart.
+//! Registers put together from smaller ones or taken apart.
 
 use super::{Alu1, Alu2, lanes};
-
-/// Copies a register of 64 bits, or of at most 32.
-pub fn copy(wide: bool) -> Alu1 {
-    if wide { lanes!(|a: u64| -> u64 { a }) } else { lanes!(|a: u32| -> u32 { a }) }
-}
 
 /// Joins two registers of `bytes` bytes into one of twice the size, the first in the lower half.
 pub fn join(bytes: usize) -> Option<Alu2> {

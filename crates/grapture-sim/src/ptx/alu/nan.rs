@@ -12,10 +12,14 @@ pub const HALF: u16 = 0x7fff;
 /// The NaN of `bf16` arithmetic.
 pub const BRAIN: u16 = 0x7fff;
 
+// NaNs are looked for among the bits: of `is_nan` and a square root, LLVM makes the square root alone,
+// because it takes every NaN for as good as another.
+
 /// Replaces any NaN by the canonical one.
 #[inline(always)]
 pub fn single(value: f32) -> f32 {
-    if value.is_nan() { f32::from_bits(SINGLE) } else { value }
+    let bits = value.to_bits();
+    f32::from_bits(if bits & 0x7fff_ffff > 0x7f80_0000 { SINGLE } else { bits })
 }
 
 /// The same NaN, quiet.

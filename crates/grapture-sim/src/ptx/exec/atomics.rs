@@ -1,6 +1,6 @@
 //! Atomic operations on global and shared memory.
 
-use super::memory::{LaneFault, Memory, classify, refused};
+use super::memory::{LaneFault, Memory, classify, load, refused, store};
 use super::registers::{LANES, Reg, Registers};
 use crate::memory::bytes::{AccessError, SharedBytes};
 use crate::ptx::alu::{self, flush, nan};
@@ -178,6 +178,40 @@ impl AtomicKind {
         }
     }
 
+    /// The value that takes the place of the old one, but for a comparison that fails.
+    fn next(self, old: u64, a: u64, shared: bool) -> u64 {
+        if let Some(ty) = self.half() {
+            let (old, a) = (old as u32, a as u32);
+            return u64::from(match self.op {
+                AtomicOp::Add => alu::half_sum(ty, old, a),
+                op => alu::half_extreme(ty, old, a, op == AtomicOp::Min),
+            });
+        }
+        match self.ty.bytes() {
+            8 => self.of_64(old, a, shared),
+            _ => u64::from(self.of_32(old as u32, a as u32, shared)),
+        }
+    }
+
+    /// Does it where nobody else can come between.
+    #[inline(always)]
+    fn apply_alone(
+        self,
+        (bytes, offset): (&SharedBytes, usize),
+        [a, b]: [u64; 2],
+        shared: bool,
+    ) -> Result<u64, AccessError> {
+        let len = self.ty.bytes();
+        let old = load(bytes, offset, len)?;
+        let new = match self.op {
+            AtomicOp::Cas if old == a => b,
+            AtomicOp::Cas => old,
+            _ => self.next(old, a, shared),
+        };
+        store(bytes, offset, len, new)?;
+        Ok(old)
+    }
+
     fn apply(
         self,
         (bytes, offset): (&SharedBytes, usize),
@@ -185,17 +219,6 @@ impl AtomicKind {
         shared: bool,
     ) -> Result<u64, AccessError> {
         let len = self.ty.bytes();
-        if let Some(ty) = self.half() {
-            let new = |old| match self.op {
-                AtomicOp::Add => alu::half_sum(ty, old, a as u32),
-                op => alu::half_extreme(ty, old, a as u32, op == AtomicOp::Min),
-            };
-            return if len == 2 {
-                bytes.update_u16(offset, |old| new(u32::from(old)) as u16).map(u64::from)
-            } else {
-                bytes.update_u32(offset, new).map(u64::from)
-            };
-        }
         match (self.op, len) {
             (AtomicOp::Cas, 2) => {
                 bytes.compare_exchange_u16(offset, a as u16, b as u16).map(u64::from)
@@ -204,13 +227,16 @@ impl AtomicKind {
                 bytes.compare_exchange_u32(offset, a as u32, b as u32).map(u64::from)
             }
             (AtomicOp::Cas, _) => bytes.compare_exchange_u64(offset, a, b),
-            (AtomicOp::Add, 4) if self.ty != AtomicType::F32 => {
+            (AtomicOp::Add, 4) if matches!(self.ty, AtomicType::B32 | AtomicType::S32) => {
                 bytes.fetch_add_u32(offset, a as u32).map(u64::from)
             }
-            (_, 4) => {
-                bytes.update_u32(offset, |old| self.of_32(old, a as u32, shared)).map(u64::from)
-            }
-            (_, _) => bytes.update_u64(offset, |old| self.of_64(old, a, shared)),
+            (_, 2) => bytes
+                .update_u16(offset, |old| self.next(old.into(), a, shared) as u16)
+                .map(u64::from),
+            (_, 4) => bytes
+                .update_u32(offset, |old| self.next(old.into(), a, shared) as u32)
+                .map(u64::from),
+            (_, _) => bytes.update_u64(offset, |old| self.next(old, a, shared)),
         }
     }
 }
@@ -252,12 +278,19 @@ impl Memory<'_> {
                 return Err((FaultKind::Misaligned { address, len, write: true }, lane));
             }
             let (a, b) = (operand(regs, a, index), operand(regs, b, index));
+            // All threads of a block run on one thread of the host.
+            let alone = space == Space::Shared;
             let (bytes, offset) = self
                 .find(space, place, len)
                 .map_err(|_| (FaultKind::IllegalAddress { address, len, write: true }, lane))?;
-            let old = kind
-                .apply((bytes, offset), [a, b], space == Space::Shared)
-                .map_err(|error| (refused(error, address, len, true), lane))?;
+            let (place, operands) = ((bytes, offset), [a, b]);
+            let shared = space == Space::Shared;
+            let done = if alone {
+                kind.apply_alone(place, operands, shared)
+            } else {
+                kind.apply(place, operands, shared)
+            };
+            let old = done.map_err(|error| (refused(error, address, len, true), lane))?;
             if d != NO_REG {
                 if wide {
                     regs.wide.get_mut(d)[index] = old;

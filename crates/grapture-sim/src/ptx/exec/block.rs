@@ -76,7 +76,7 @@ impl<'a> Block<'a> {
         for (warp, number) in self.warps.iter_mut().zip(0_u32..) {
             let left = threads - number * LANES as u32;
             let mask = if left >= 32 { u32::MAX } else { (1 << left) - 1 };
-            warp.start(self.machine, index, mask);
+            warp.start(self.machine, &mut self.memory, index, mask);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Instructions that change the course of a group.
 
 use super::barrier::Barriers;
+use super::local::Local;
 use super::registers::{Frame, LANES, Reg};
 use super::schedule::{Group, Return, State};
 use super::warp::{Flow, Machine, Stop, Warp};
@@ -148,13 +149,11 @@ impl Warp {
         group.frame = frame;
         let mask = group.mask;
         self.regs.reserve(end);
-        for lane in (0..LANES).filter(|lane| mask >> lane & 1 != 0) {
-            let stack = &mut self.local[lane];
-            if stack.len() < end.local as usize {
-                stack.resize(end.local as usize, 0);
-            }
-            copy(stack, old.local, &site_info.arguments, frame.local, &info.params);
-        }
+        self.regs.enter(frame);
+        self.regs.clear(&info.unset, mask);
+        self.local.reserve(end.local);
+        let (arguments, params) = (&site_info.arguments, &info.params);
+        copy(&mut self.local, (old.local, arguments), (frame.local, params), mask);
         Ok(())
     }
 
@@ -171,18 +170,8 @@ impl Warp {
         // INVARIANT: the call that is returned from pushed these numbers.
         let site = &machine.code.sites[back.site as usize];
         let info = &machine.code.functions[back.callee as usize];
-        if site.results.is_empty() {
-            return;
-        }
-        for lane in (0..LANES).filter(|lane| mask >> lane & 1 != 0) {
-            copy(
-                &mut self.local[lane],
-                callee_frame.local,
-                &info.returns,
-                back.frame.local,
-                &site.results,
-            );
-        }
+        let (returns, results) = (&info.returns, &site.results);
+        copy(&mut self.local, (callee_frame.local, returns), (back.frame.local, results), mask);
     }
 
     fn exit(&mut self, barriers: &mut Barriers, index: usize) {
@@ -232,14 +221,11 @@ fn beyond(frame: Frame, size: Frame) -> Frame {
     }
 }
 
-/// Copies values between two frames of a thread's local memory.
-fn copy(stack: &mut [u8], from_frame: u32, from: &[Slice], to_frame: u32, to: &[Slice]) {
-    for (from, to) in from.iter().zip(to) {
-        let start = (from_frame + from.offset) as usize;
-        let end = start + from.bytes.min(to.bytes) as usize;
-        let target = (to_frame + to.offset) as usize;
-        // INVARIANT: both frames were reserved when they were entered, and lowering placed the
-        // slices inside them.
-        stack.copy_within(start..end, target);
+/// Copies values between two frames of the lanes' local memory.
+fn copy(local: &mut Local, from: (u32, &[Slice]), to: (u32, &[Slice]), mask: u32) {
+    for (source, target) in from.1.iter().zip(to.1) {
+        let start = u64::from(from.0) + u64::from(source.offset);
+        let end = u64::from(to.0) + u64::from(target.offset);
+        local.copy(start, end, source.bytes.min(target.bytes), mask);
     }
 }

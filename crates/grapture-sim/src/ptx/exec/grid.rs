@@ -13,6 +13,7 @@ use crate::ptx::extra::Console;
 use crate::ptx::fault::{Fault, FaultKind};
 use crate::ptx::ir::Pooled;
 use crate::ptx::module::{Kernel, Module};
+use crate::ptx::vectors::has_vectors;
 
 /// Turns of an unfinished block before another one is begun beside it.
 const PATIENCE: u32 = 64;
@@ -91,8 +92,9 @@ impl Launch<'_> {
     pub fn run(&self, memory: &dyn GlobalMemory, threads: usize) -> Result<RunStats, Fault> {
         let (kernel, shape) = self.check()?;
         let constants = self.constants(kernel);
-        let console = self.options.console;
-        let machine = Machine { code: &self.module.inner.code, kernel, constants, console };
+        let code = &self.module.inner.code;
+        let (console, vectors) = (self.options.console, has_vectors());
+        let machine = Machine { code, kernel, constants, console, vectors };
         let total = self.grid.iter().map(|n| u64::from(*n)).product::<u64>();
         let progress = Progress {
             next: AtomicU64::new(0),

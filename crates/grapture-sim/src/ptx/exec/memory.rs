@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use crate::memory::bytes::{AccessError, SharedBytes};
 use crate::ptx::fault::FaultKind;
-use crate::ptx::ir::{Address, Base, Element, NO_REG};
 use crate::ptx::types::Space;
 
-use super::registers::{FULL, LANES, Reg, Registers};
+use super::local::Local;
 
 /// Where shared memory starts among generic addresses; four gibibytes.
 pub const SHARED_WINDOW: u64 = 0xffff_f100_0000_0000;
@@ -76,42 +75,60 @@ pub trait GlobalMemory: Sync {
     fn find(&self, address: u64) -> Option<Region>;
 }
 
+/// Regions that are remembered.
+const REMEMBERED: usize = 8;
+
 /// The regions used last, so that most accesses ask nobody.
 struct Cache<'a> {
     memory: &'a dyn GlobalMemory,
-    regions: [Option<Region>; 8],
+    regions: Vec<Region>,
     last: usize,
     next: usize,
 }
 
 impl Cache<'_> {
-    /// The region of an access and the offset in its bytes.
+    /// The region of an access.
+    #[inline(always)]
+    fn region(&mut self, address: u64, len: u64) -> Option<&Region> {
+        let holds = |region: &Region| region.offset(address, len).is_some();
+        if !self.regions.get(self.last).is_some_and(holds) {
+            self.last = self.look_up(address, len)?;
+        }
+        self.regions.get(self.last)
+    }
+
+    /// The place of a region that was not used last.
+    #[cold]
+    fn look_up(&mut self, address: u64, len: u64) -> Option<usize> {
+        let holds = |region: &Region| region.offset(address, len).is_some();
+        if let Some(place) = self.regions.iter().position(holds) {
+            return Some(place);
+        }
+        let region = self.memory.find(address).filter(holds)?;
+        let place = self.next;
+        self.next = (place + 1) % REMEMBERED;
+        match self.regions.get_mut(place) {
+            Some(old) => *old = region,
+            None => self.regions.push(region),
+        }
+        Some(place)
+    }
+
+    /// The bytes of an access and the offset in them.
     #[inline]
     fn find(&mut self, address: u64, len: u64) -> Option<(&SharedBytes, usize)> {
-        let hit = |region: &Option<Region>| {
-            region.as_ref().and_then(|region| region.offset(address, len))
-        };
-        if self.regions.get(self.last).and_then(hit).is_none() {
-            match self.regions.iter().position(|region| hit(region).is_some()) {
-                Some(index) => self.last = index,
-                None => {
-                    let region = self.memory.find(address)?;
-                    region.offset(address, len)?;
-                    self.last = self.next;
-                    self.next = (self.next + 1) % self.regions.len();
-                    if let Some(slot) = self.regions.get_mut(self.last) {
-                        *slot = Some(region);
-                    }
-                }
-            }
-        }
-        let region = self.regions.get(self.last)?.as_ref()?;
+        let region = self.region(address, len)?;
         Some((&region.bytes, region.offset(address, len)?))
     }
-}
 
-/// The local memory of a warp's threads.
-pub type LocalMemory = [Vec<u8>; LANES];
+    /// The region of an address, when it is all of its bytes.
+    #[inline(always)]
+    fn near(&mut self, address: u64) -> Option<Near<'_>> {
+        let region = self.region(address, 1)?;
+        let whole = region.start == 0 && region.len == region.bytes.len() as u64;
+        whole.then_some(Near { bytes: &region.bytes, base: region.base })
+    }
+}
 
 /// The memory that a block sees.
 pub struct Memory<'a> {
@@ -121,28 +138,18 @@ pub struct Memory<'a> {
     params: &'a [u8],
 }
 
+/// The bytes around an address, for accesses that stay near it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Near<'m> {
+    /// The bytes.
+    pub bytes: &'m SharedBytes,
+    /// The address of the first of them.
+    pub base: u64,
+}
+
 impl std::fmt::Debug for Memory<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Memory").field("shared", &self.shared).finish_non_exhaustive()
-    }
-}
-
-/// The addresses of all lanes.
-#[inline]
-pub fn addresses(regs: &Registers, address: Address, frame: u32) -> [u64; LANES] {
-    let offset = address.offset as u64;
-    match address.base {
-        Base::Absolute => [offset; LANES],
-        Base::Frame => [offset.wrapping_add(u64::from(frame)); LANES],
-        Base::Wide(reg) => {
-            let base = regs.wide.get(reg);
-            std::array::from_fn(|lane| base[lane].wrapping_add(offset))
-        }
-        Base::Narrow(reg) => {
-            // Addresses of 32 bits wrap at 32 bits.
-            let base = regs.narrow.get(reg);
-            std::array::from_fn(|lane| u64::from(base[lane].wrapping_add(offset as u32)))
-        }
     }
 }
 
@@ -152,7 +159,7 @@ pub type LaneFault = (FaultKind, u32);
 impl<'a> Memory<'a> {
     /// The memory of a block with so much shared memory.
     pub fn new(memory: &'a dyn GlobalMemory, shared_bytes: usize, params: &'a [u8]) -> Self {
-        let global = Cache { memory, regions: [const { None }; 8], last: 0, next: 0 };
+        let global = Cache { memory, regions: Vec::new(), last: 0, next: 0 };
         Self { global, shared: SharedBytes::new(shared_bytes), params }
     }
 
@@ -175,9 +182,26 @@ impl<'a> Memory<'a> {
         }
     }
 
-    fn read(
+    /// What lies around an address of global or shared memory; `None` where each access has to be
+    /// looked at for itself.
+    #[inline(always)]
+    pub(super) fn near(&mut self, space: Space, address: u64) -> Option<Near<'_>> {
+        match space {
+            Space::Shared => Some(Near { bytes: &self.shared, base: 0 }),
+            Space::Generic => match classify(address) {
+                (Space::Shared, _) => Some(Near { bytes: &self.shared, base: SHARED_WINDOW }),
+                (Space::Global, _) => self.global.near(address),
+                _ => None,
+            },
+            Space::Global | Space::Const => self.global.near(address),
+            Space::Local | Space::Param => None,
+        }
+    }
+
+    /// Reads for one lane.
+    pub(super) fn read(
         &mut self,
-        local: &[u8],
+        (local, lane): (&Local, usize),
         space: Space,
         address: u64,
         len: usize,
@@ -188,31 +212,27 @@ impl<'a> Memory<'a> {
         if at % len as u64 != 0 {
             return Err(FaultKind::Misaligned { address, len, write: false });
         }
-        let plain = match space {
-            Space::Local => local,
-            Space::Param => self.params,
+        match space {
+            Space::Local => local.read(lane, at, len).ok_or(illegal),
+            Space::Param => {
+                let slice = range(at, len).and_then(|range| self.params.get(range));
+                let mut word = [0; 8];
+                for (to, from) in word.iter_mut().zip(slice.ok_or(illegal)?) {
+                    *to = *from;
+                }
+                Ok(u64::from_le_bytes(word))
+            }
             _ => {
                 let (bytes, offset) = self.find(space, at, len).map_err(|_| illegal)?;
-                return match len {
-                    1 => bytes.load_u8(offset).map(u64::from),
-                    2 => bytes.load_u16(offset).map(u64::from),
-                    4 => bytes.load_u32(offset).map(u64::from),
-                    _ => bytes.load_u64(offset),
-                }
-                .map_err(|error| refused(error, address, len, false));
+                load(bytes, offset, len).map_err(|error| refused(error, address, len, false))
             }
-        };
-        let slice = range(at, len).and_then(|range| plain.get(range)).ok_or(illegal)?;
-        let mut word = [0; 8];
-        for (to, from) in word.iter_mut().zip(slice) {
-            *to = *from;
         }
-        Ok(u64::from_le_bytes(word))
     }
 
-    fn write(
+    /// Writes for one lane.
+    pub(super) fn write(
         &mut self,
-        local: &mut [u8],
+        (local, lane): (&mut Local, usize),
         space: Space,
         address: u64,
         len: usize,
@@ -225,187 +245,11 @@ impl<'a> Memory<'a> {
             return Err(FaultKind::Misaligned { address, len, write: true });
         }
         if space == Space::Local {
-            let slice = range(at, len).and_then(|range| local.get_mut(range)).ok_or(illegal)?;
-            for (to, from) in slice.iter_mut().zip(value.to_le_bytes()) {
-                *to = from;
-            }
-            return Ok(());
+            return local.write(lane, at, len, value).ok_or(illegal);
         }
         let (bytes, offset) = self.find(space, at, len).map_err(|_| illegal)?;
-        match len {
-            1 => bytes.store_u8(offset, value as u8),
-            2 => bytes.store_u16(offset, value as u16),
-            4 => bytes.store_u32(offset, value as u32),
-            _ => bytes.store_u64(offset, value),
-        }
-        .map_err(|error| refused(error, address, len, true))
+        store(bytes, offset, len, value).map_err(|error| refused(error, address, len, true))
     }
-
-    /// Whether all lanes access neighbouring global or shared memory; then the bytes and offset.
-    #[inline]
-    fn row(
-        &mut self,
-        space: Space,
-        at: &[u64; LANES],
-        len: usize,
-    ) -> Option<(&SharedBytes, usize)> {
-        let first = at[0];
-        let mut neighbours = true;
-        for (lane, address) in at.iter().enumerate() {
-            neighbours &= *address == first.wrapping_add((lane * len) as u64);
-        }
-        if !neighbours {
-            return None;
-        }
-        let (space, first) = if space == Space::Generic { classify(first) } else { (space, first) };
-        if matches!(space, Space::Local | Space::Param) {
-            return None;
-        }
-        self.find(space, first, LANES * len).ok()
-    }
-
-    /// Loads into a register, in the lanes of `mask`; `skip` bytes past each address.
-    pub fn load(
-        &mut self,
-        regs: &mut Registers,
-        local: &LocalMemory,
-        (space, element, d): (Space, Element, Reg),
-        at: &[u64; LANES],
-        mask: u32,
-    ) -> Result<(), LaneFault> {
-        let len = usize::from(element.bytes);
-        if mask == FULL
-            && len >= 4
-            && usize::from(element.width) == 8 * len
-            && let Some((bytes, offset)) = self.row(space, at, len)
-        {
-            let loaded = if len == 4 {
-                bytes.load_u32s(offset, regs.narrow.get_mut(d))
-            } else {
-                bytes.load_u64s(offset, regs.wide.get_mut(d))
-            };
-            if loaded.is_ok() {
-                return Ok(());
-            }
-        }
-        if mask == FULL && uniform_space(space, at[0]) && at.iter().all(|address| *address == at[0])
-        {
-            let value = self.read(&[], space, at[0], len).map_err(|kind| (kind, 0))?;
-            let value = extend(value, element);
-            match element.width {
-                64 => *regs.wide.get_mut(d) = [value; LANES],
-                _ => *regs.narrow.get_mut(d) = [value as u32; LANES],
-            }
-            return Ok(());
-        }
-        let mut rest = mask;
-        while rest != 0 {
-            let lane = rest.trailing_zeros();
-            rest &= rest - 1;
-            let index = lane as usize;
-            let value =
-                self.read(&local[index], space, at[index], len).map_err(|kind| (kind, lane))?;
-            let value = extend(value, element);
-            match element.width {
-                64 => regs.wide.get_mut(d)[index] = value,
-                _ => regs.narrow.get_mut(d)[index] = value as u32,
-            }
-        }
-        Ok(())
-    }
-
-    /// Stores a register, in the lanes of `mask`.
-    pub fn store(
-        &mut self,
-        regs: &Registers,
-        local: &mut LocalMemory,
-        (space, element, a): (Space, Element, Reg),
-        at: &[u64; LANES],
-        mask: u32,
-    ) -> Result<(), LaneFault> {
-        let len = usize::from(element.bytes);
-        if mask == FULL
-            && len >= 4
-            && usize::from(element.width) == 8 * len
-            && let Some((bytes, offset)) = self.row(space, at, len)
-        {
-            let stored = if len == 4 {
-                bytes.store_u32s(offset, regs.narrow.get(a))
-            } else {
-                bytes.store_u64s(offset, regs.wide.get(a))
-            };
-            if stored.is_ok() {
-                return Ok(());
-            }
-        }
-        let mut rest = mask;
-        while rest != 0 {
-            let lane = rest.trailing_zeros();
-            rest &= rest - 1;
-            let index = lane as usize;
-            let value = match element.width {
-                64 => regs.wide.get(a)[index],
-                _ => u64::from(regs.narrow.get(a)[index]),
-            };
-            self.write(&mut local[index], space, at[index], len, value)
-                .map_err(|kind| (kind, lane))?;
-        }
-        Ok(())
-    }
-}
-
-impl Memory<'_> {
-    /// Loads neighbouring elements into the registers of a list; an absent register is skipped.
-    pub fn load_list(
-        &mut self,
-        regs: &mut Registers,
-        local: &LocalMemory,
-        (space, element, list): (Space, Element, &[Reg]),
-        mut at: [u64; LANES],
-        mask: u32,
-    ) -> Result<(), LaneFault> {
-        aligned(&at, list.len() * usize::from(element.bytes), mask, false)?;
-        for reg in list {
-            if *reg != NO_REG {
-                self.load(regs, local, (space, element, *reg), &at, mask)?;
-            }
-            at = at.map(|address| address.wrapping_add(u64::from(element.bytes)));
-        }
-        Ok(())
-    }
-
-    /// Stores the registers of a list as neighbouring elements.
-    pub fn store_list(
-        &mut self,
-        regs: &Registers,
-        local: &mut LocalMemory,
-        (space, element, list): (Space, Element, &[Reg]),
-        mut at: [u64; LANES],
-        mask: u32,
-    ) -> Result<(), LaneFault> {
-        aligned(&at, list.len() * usize::from(element.bytes), mask, true)?;
-        for reg in list {
-            self.store(regs, local, (space, element, *reg), &at, mask)?;
-            at = at.map(|address| address.wrapping_add(u64::from(element.bytes)));
-        }
-        Ok(())
-    }
-}
-
-/// Whether every address is a multiple of the access size.
-fn aligned(at: &[u64; LANES], len: usize, mask: u32, write: bool) -> Result<(), LaneFault> {
-    let wrong =
-        |lane: &u32| mask >> lane & 1 != 0 && !at[*lane as usize].is_multiple_of(len as u64);
-    match (0..LANES as u32).find(wrong) {
-        Some(lane) => Err((FaultKind::Misaligned { address: at[lane as usize], len, write }, lane)),
-        None => Ok(()),
-    }
-}
-
-/// Whether an address means the same to all threads of a block.
-fn uniform_space(space: Space, address: u64) -> bool {
-    let (space, _) = if space == Space::Generic { classify(address) } else { (space, address) };
-    space != Space::Local
 }
 
 fn range(at: u64, len: usize) -> Option<std::ops::Range<usize>> {
@@ -421,13 +265,29 @@ pub fn refused(error: AccessError, address: u64, len: usize, write: bool) -> Fau
     }
 }
 
-/// Extends a loaded value to its register.
-#[inline]
-fn extend(value: u64, element: Element) -> u64 {
-    if !element.signed {
-        return value;
+/// Loads 1, 2, 4 or 8 bytes.
+#[inline(always)]
+pub(super) fn load(bytes: &SharedBytes, offset: usize, len: usize) -> Result<u64, AccessError> {
+    match len {
+        1 => bytes.load_u8(offset).map(u64::from),
+        2 => bytes.load_u16(offset).map(u64::from),
+        4 => bytes.load_u32(offset).map(u64::from),
+        _ => bytes.load_u64(offset),
     }
-    let unused = 64 - 8 * u32::from(element.bytes);
-    let extended = (((value << unused) as i64) >> unused) as u64;
-    extended & (u64::MAX >> (64 - u32::from(element.width)))
+}
+
+/// Stores 1, 2, 4 or 8 bytes.
+#[inline(always)]
+pub(super) fn store(
+    bytes: &SharedBytes,
+    offset: usize,
+    len: usize,
+    value: u64,
+) -> Result<(), AccessError> {
+    match len {
+        1 => bytes.store_u8(offset, value as u8),
+        2 => bytes.store_u16(offset, value as u16),
+        4 => bytes.store_u32(offset, value as u32),
+        _ => bytes.store_u64(offset, value),
+    }
 }

@@ -8,15 +8,57 @@ pub const LANES: usize = 32;
 pub const FULL: u32 = u32::MAX;
 /// Set in a [`Reg`] that names a constant.
 const CONSTANT: u32 = 1 << 31;
+/// Set in a [`Reg`] of the 64-bit file.
+const WIDE: u32 = 1 << 30;
+/// Set in a [`Reg`] that is a predicate.
+const PRED: u32 = 1 << 29;
+/// The bits that count.
+const INDEX: u32 = PRED - 1;
 
-/// A register, counted from the start of its function's frame, or a constant of the module.
+/// A register, counted from the start of its function's frame in one of the files, or a constant of
+/// the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reg(pub u32);
 
 impl Reg {
     /// The constant of the given number.
-    pub fn constant(index: usize) -> Self {
-        Self(index as u32 | CONSTANT)
+    pub fn constant(wide: bool, index: usize) -> Self {
+        Self(index as u32 | CONSTANT | if wide { WIDE } else { 0 })
+    }
+
+    /// A register of the 32-bit file.
+    pub fn narrow(index: u32) -> Self {
+        Self(index)
+    }
+
+    /// A register of the 64-bit file.
+    pub fn wide(index: u32) -> Self {
+        Self(index | WIDE)
+    }
+
+    /// A predicate.
+    pub fn pred(index: u32) -> Self {
+        Self(index | PRED)
+    }
+
+    /// Whether it names a constant.
+    pub fn is_constant(self) -> bool {
+        self.0 & CONSTANT != 0
+    }
+
+    /// Whether it has 64 bits.
+    pub fn is_wide(self) -> bool {
+        self.0 & WIDE != 0
+    }
+
+    /// Whether it is a predicate.
+    pub fn is_pred(self) -> bool {
+        self.0 & PRED != 0
+    }
+
+    #[inline(always)]
+    fn index(self) -> usize {
+        (self.0 & INDEX) as usize
     }
 }
 
@@ -53,9 +95,9 @@ impl<S: Copy + Default> File<S> {
         // INVARIANT: lowering counts every register and constant that it names, and a frame of
         // that many registers is reserved before its code runs.
         if reg.0 & CONSTANT == 0 {
-            &self.lanes[self.base + reg.0 as usize].0
+            &self.lanes[self.base + reg.index()].0
         } else {
-            &self.constants[(reg.0 & !CONSTANT) as usize].0
+            &self.constants[reg.index()].0
         }
     }
 
@@ -63,28 +105,32 @@ impl<S: Copy + Default> File<S> {
     #[inline(always)]
     pub fn get_mut(&mut self, reg: Reg) -> &mut [S; LANES] {
         // INVARIANT: as for `get`; lowering never names a constant as a destination.
-        &mut self.lanes[self.base + reg.0 as usize].0
+        &mut self.lanes[self.base + reg.index()].0
     }
 
     /// Writes the lanes in `mask`.
     #[inline(always)]
     pub fn put(&mut self, reg: Reg, values: &[S; LANES], mask: u32) {
-        let into = self.get_mut(reg);
-        if mask == FULL {
-            *into = *values;
-            return;
-        }
-        for lane in 0..LANES {
-            if mask >> lane & 1 != 0 {
-                into[lane] = values[lane];
-            }
-        }
+        blend(self.get_mut(reg), values, mask);
     }
 
     fn reserve(&mut self, count: usize) {
         if self.lanes.len() < count {
             self.lanes.resize(count, Lanes([S::default(); LANES]));
         }
+    }
+}
+
+/// Writes the lanes in `mask`.
+#[inline(always)]
+pub fn blend<S: Copy>(into: &mut [S; LANES], values: &[S; LANES], mask: u32) {
+    if mask == FULL {
+        *into = *values;
+        return;
+    }
+    for lane in 0..LANES {
+        // A choice and not a branch, so that it becomes a blend of vectors.
+        into[lane] = if mask >> lane & 1 != 0 { values[lane] } else { into[lane] };
     }
 }
 
@@ -99,6 +145,29 @@ pub struct Frame {
     pub preds: u32,
     /// In local memory.
     pub local: u32,
+}
+
+impl Frame {
+    /// How many registers there are, predicates included.
+    pub fn registers(self) -> usize {
+        (self.narrow + self.wide + self.preds) as usize
+    }
+
+    /// The number of a register among all of a frame of this size.
+    pub fn number(self, reg: Reg) -> usize {
+        let before = match reg {
+            reg if reg.is_pred() => self.narrow + self.wide,
+            reg if reg.is_wide() => self.narrow,
+            _ => 0,
+        };
+        before as usize + reg.index()
+    }
+
+    /// All registers of a frame of this size.
+    pub fn each(self) -> impl Iterator<Item = Reg> {
+        let narrow = (0..self.narrow).map(Reg::narrow);
+        narrow.chain((0..self.wide).map(Reg::wide)).chain((0..self.preds).map(Reg::pred))
+    }
 }
 
 /// All registers of a warp.
@@ -133,12 +202,15 @@ impl Registers {
         }
     }
 
-    /// Zeroes every register.
-    pub fn clear(&mut self) {
-        self.narrow.lanes.fill(Lanes([0; LANES]));
-        self.wide.lanes.fill(Lanes([0; LANES]));
-        self.preds.fill(0);
-        self.carry = 0;
+    /// Zeroes registers in the lanes of `mask`.
+    pub fn clear(&mut self, list: &[Reg], mask: u32) {
+        for reg in list {
+            match reg {
+                reg if reg.is_pred() => self.put_pred(*reg, 0, mask),
+                reg if reg.is_wide() => self.wide.put(*reg, &[0; LANES], mask),
+                _ => self.narrow.put(*reg, &[0; LANES], mask),
+            }
+        }
     }
 
     /// Registers are counted from this frame on.
@@ -153,14 +225,14 @@ impl Registers {
     #[inline(always)]
     pub fn pred(&self, reg: Reg) -> u32 {
         // INVARIANT: as for `File::get`.
-        self.preds[self.pred_base + reg.0 as usize]
+        self.preds[self.pred_base + reg.index()]
     }
 
     /// Writes a predicate in the lanes of `mask`.
     #[inline(always)]
     pub fn put_pred(&mut self, reg: Reg, values: u32, mask: u32) {
         // INVARIANT: as for `File::get`.
-        let into = &mut self.preds[self.pred_base + reg.0 as usize];
+        let into = &mut self.preds[self.pred_base + reg.index()];
         *into = *into & !mask | values & mask;
     }
 }

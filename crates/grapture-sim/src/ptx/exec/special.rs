@@ -133,6 +133,12 @@ impl Place {
         &self.tid[usize::from(axis)]
     }
 
+    /// `%ctaid` along an axis.
+    pub fn block(&self, axis: u8) -> u32 {
+        // INVARIANT: as for `thread`.
+        self.ctaid[usize::from(axis)]
+    }
+
     /// The values of a register in all lanes; `clock` counts the instructions of the warp.
     pub fn read(&self, what: Special, clock: u64) -> [u64; LANES] {
         let all = |value: u32| [u64::from(value); LANES];

@@ -1,7 +1,9 @@
 //! A warp and the loop that runs it.
 
+use super::access::At;
 use super::barrier::{Barriers, Outcome, Ticket};
-use super::memory::{LocalMemory, Memory, addresses, classify};
+use super::local::Local;
+use super::memory::{Memory, classify};
 use super::registers::{Constants, FULL, Frame, LANES, Reg, Registers};
 use super::schedule::{Choice, Group, State, choose};
 use super::special::{Place, Special};
@@ -22,6 +24,8 @@ pub struct Machine<'a> {
     pub constants: Constants,
     /// Where `printf` writes.
     pub console: Option<&'a dyn Console>,
+    /// Whether the host has the vectors that code is compiled for a second time.
+    pub vectors: bool,
 }
 
 /// How far a warp got.
@@ -58,10 +62,12 @@ pub(super) enum Flow {
 #[derive(Debug)]
 pub struct Warp {
     pub(super) regs: Registers,
-    pub(super) local: LocalMemory,
+    pub(super) local: Local,
     pub(super) groups: Vec<Group>,
     pub(super) place: Place,
     pub(super) yielded: bool,
+    /// Whether what the launch sets is set.
+    made: bool,
     /// The instructions of the warp so far.
     pub clock: u64,
     /// The instructions of its threads so far.
@@ -73,28 +79,41 @@ impl Warp {
     pub fn new(machine: &Machine<'_>, place: Place) -> Self {
         Self {
             regs: Registers::new(&machine.constants),
-            local: std::array::from_fn(|_| Vec::new()),
+            local: Local::default(),
             groups: Vec::new(),
             place,
             yielded: false,
+            made: false,
             clock: 0,
             executed: 0,
         }
     }
 
     /// Starts it at the kernel's entry, in the given block, with the given lanes.
-    pub fn start(&mut self, machine: &Machine<'_>, block: [u32; 3], mask: u32) {
+    pub fn start(
+        &mut self,
+        machine: &Machine<'_>,
+        memory: &mut Memory<'_>,
+        block: [u32; 3],
+        mask: u32,
+    ) {
         // INVARIANT: lowering gave the kernel the number of its function.
         let info = &machine.code.functions[machine.kernel.function as usize];
         self.place.ctaid = block;
         self.regs.reserve(info.frame);
-        self.regs.clear();
-        let bytes = info.frame.local as usize;
-        for stack in self.local.iter_mut().filter(|stack| bytes != 0 || !stack.is_empty()) {
-            stack.clear();
-            stack.resize(bytes, 0);
+        self.regs.enter(Frame::default());
+        self.regs.clear(&info.unset, FULL);
+        self.regs.carry = 0;
+        self.local.reset(info.frame.local);
+        if !self.made {
+            self.made = true;
+            self.straight(machine, &info.launch_ops, memory);
         }
-        (self.clock, self.executed, self.yielded) = (0, 0, false);
+        self.straight(machine, &info.block_ops, memory);
+        // They stand for instructions of every thread.
+        let hoisted = (info.launch_ops.len() + info.block_ops.len()) as u64;
+        (self.clock, self.yielded) = (hoisted, false);
+        self.executed = hoisted * u64::from(mask.count_ones());
         self.groups.clear();
         self.groups.push(Group {
             pc: info.entry,
@@ -104,6 +123,14 @@ impl Warp {
             state: State::Ready,
             ran: 0,
         });
+    }
+
+    /// Runs instructions that were hoisted; they read parameters and registers of the warp only,
+    /// so none can fail.
+    fn straight(&mut self, machine: &Machine<'_>, ops: &[Op], memory: &mut Memory<'_>) {
+        for op in ops {
+            let _ = self.plain(machine, op, (Frame::default(), 0), memory, FULL);
+        }
     }
 
     /// Lanes whose threads have not ended.
@@ -141,7 +168,35 @@ impl Warp {
         Ok(if self.groups.is_empty() { Status::Done } else { Status::Paused })
     }
 
+    /// Runs a group as long as the choice says, compiled for what the host has.
     fn run_group(
+        &mut self,
+        machine: &Machine<'_>,
+        memory: &mut Memory<'_>,
+        barriers: &mut Barriers,
+        choice: Choice,
+    ) -> Result<(), Stop> {
+        #[cfg(target_arch = "x86_64")]
+        if machine.vectors {
+            #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+            fn vectors(
+                warp: &mut Warp,
+                machine: &Machine<'_>,
+                memory: &mut Memory<'_>,
+                barriers: &mut Barriers,
+                choice: Choice,
+            ) -> Result<(), Stop> {
+                warp.group_loop(machine, memory, barriers, choice)
+            }
+            // SAFETY: the function needs the features that `has_vectors` looks for, and a launch
+            // sets `vectors` only after that has answered true.
+            return unsafe { vectors(self, machine, memory, barriers, choice) };
+        }
+        self.group_loop(machine, memory, barriers, choice)
+    }
+
+    #[inline(always)]
+    fn group_loop(
         &mut self,
         machine: &Machine<'_>,
         memory: &mut Memory<'_>,
@@ -155,52 +210,51 @@ impl Warp {
         let Group { mut pc, mask, frame, .. } = self.groups[index];
         self.regs.enter(frame);
         let threads = u64::from(mask.count_ones());
-        let start = self.clock;
-        let stop = start.saturating_add(choice.quantum);
-        while self.clock < stop {
-            self.clock += 1;
+        // Counted here and not in the warp, so that they stay in registers of the host.
+        let (mut clock, mut executed) = (self.clock, self.executed);
+        let start = clock;
+        let stop = clock.saturating_add(choice.quantum);
+        // It goes at least one step, also where a group of another frame stands at its limit.
+        while clock < stop && (pc < choice.limit || clock == start) {
+            clock += 1;
             let inst = &machine.code.insts[pc as usize];
             let mut active = mask;
-            if inst.guard.pred != NO_REG {
+            if inst.guard.pred == NO_REG {
+                executed += threads;
+            } else {
                 let holds = self.regs.pred(inst.guard.pred);
                 active &= if inst.guard.negated { !holds } else { holds };
-                self.executed += u64::from(active.count_ones());
+                executed += u64::from(active.count_ones());
                 if active == 0 {
                     pc += 1;
-                    if pc >= choice.limit {
-                        break;
-                    }
                     continue;
                 }
-            } else {
-                self.executed += threads;
             }
-            match self.plain(machine, &inst.op, frame, memory, active) {
+            match self.plain(machine, &inst.op, (frame, clock), memory, active) {
                 Some(Ok(())) => pc += 1,
                 Some(Err((kind, lane))) => return Err(Stop { kind, lane, pc }),
                 None => {
                     if let (Op::Branch { target }, true) = (&inst.op, active == mask) {
                         pc = *target;
-                    } else {
-                        self.park(index, pc, active);
-                        match self.control(machine, barriers, index, &inst.op)? {
-                            Flow::Next if active == mask => pc += 1,
-                            Flow::Next => {
-                                self.groups[index].pc = pc + 1;
-                                return Ok(());
-                            }
-                            Flow::Choose => return Ok(()),
+                        continue;
+                    }
+                    (self.clock, self.executed) = (clock, executed);
+                    self.park(index, pc, active);
+                    match self.control(machine, barriers, index, &inst.op)? {
+                        Flow::Next if active == mask => pc += 1,
+                        Flow::Next => {
+                            self.groups[index].pc = pc + 1;
+                            return Ok(());
                         }
+                        Flow::Choose => return Ok(()),
                     }
                 }
             }
-            if pc >= choice.limit {
-                break;
-            }
         }
+        (self.clock, self.executed) = (clock, executed);
         let group = &mut self.groups[index];
         group.pc = pc;
-        group.ran = self.clock;
+        group.ran = clock;
         Ok(())
     }
 
@@ -226,7 +280,7 @@ impl Warp {
         &mut self,
         machine: &Machine<'_>,
         op: &Op,
-        frame: Frame,
+        (frame, clock): (Frame, u64),
         memory: &mut Memory<'_>,
         active: u32,
     ) -> Option<Result<(), (FaultKind, u32)>> {
@@ -236,6 +290,14 @@ impl Warp {
             Op::Alu2 { f, d, a, b } => f(regs, d, a, b, active),
             Op::Alu3 { f, d, a, b, c } => f(regs, d, a, b, c, active),
             Op::Alu4 { f, d, a, b, c, e } => f(regs, d, a, b, c, e, active),
+            Op::Copy { d, a } if d.is_wide() => {
+                let values = *regs.wide.get(a);
+                regs.wide.put(d, &values, active);
+            }
+            Op::Copy { d, a } => {
+                let values = *regs.narrow.get(a);
+                regs.narrow.put(d, &values, active);
+            }
             Op::Compare { f, d, q, a, b } => {
                 let holds = f(regs, a, b);
                 regs.put_pred(d, holds, active);
@@ -252,34 +314,22 @@ impl Warp {
                 }
             }
             Op::Load { space, element, d, address } => {
-                let at = addresses(regs, address, frame.local);
-                return Some(memory.load(regs, &self.local, (space, element, d), &at, active));
+                let (what, place) = ((space, element, d), (address, frame.local));
+                return Some(memory.load(regs, &self.local, what, place, active));
             }
             Op::Store { space, element, a, address } => {
-                let at = addresses(regs, address, frame.local);
-                return Some(memory.store(regs, &mut self.local, (space, element, a), &at, active));
+                let (what, place) = ((space, element, a), (address, frame.local));
+                return Some(memory.store(regs, &mut self.local, what, place, active));
             }
             Op::LoadList { space, element, list, count, address } => {
-                let at = addresses(regs, address, frame.local);
-                let list = vector(machine, list, count);
-                return Some(memory.load_list(
-                    regs,
-                    &self.local,
-                    (space, element, list),
-                    at,
-                    active,
-                ));
+                let what = (space, element, vector(machine, list, count));
+                let place = (address, frame.local);
+                return Some(memory.load_list(regs, &self.local, what, place, active));
             }
             Op::StoreList { space, element, list, count, address } => {
-                let at = addresses(regs, address, frame.local);
-                let list = vector(machine, list, count);
-                return Some(memory.store_list(
-                    regs,
-                    &mut self.local,
-                    (space, element, list),
-                    at,
-                    active,
-                ));
+                let what = (space, element, vector(machine, list, count));
+                let place = (address, frame.local);
+                return Some(memory.store_list(regs, &mut self.local, what, place, active));
             }
             Op::Select { wide, d, a, b, p, negated } => {
                 let first = regs.pred(p) ^ if negated { FULL } else { 0 };
@@ -287,9 +337,12 @@ impl Warp {
             }
             Op::Special { what, wide, d } => match (what, wide) {
                 (Special::Tid(axis), false) => regs.narrow.put(d, self.place.thread(axis), active),
-                (_, true) => regs.wide.put(d, &self.place.read(what, self.clock), active),
+                (Special::Ctaid(axis), false) => {
+                    regs.narrow.put(d, &[self.place.block(axis); LANES], active);
+                }
+                (_, true) => regs.wide.put(d, &self.place.read(what, clock), active),
                 _ => {
-                    let values = self.place.read(what, self.clock).map(|value| value as u32);
+                    let values = self.place.read(what, clock).map(|value| value as u32);
                     regs.narrow.put(d, &values, active);
                 }
             },
@@ -318,8 +371,8 @@ impl Warp {
                 }
             }
             Op::Atomic { space, kind, d, a, b, address } => {
-                let at = addresses(regs, address, frame.local);
-                return Some(memory.atomic(regs, (space, kind), [d, a, b], &at, active));
+                let at = At::of(regs, address, frame.local);
+                return Some(memory.atomic(regs, (space, kind), [d, a, b], &at.lanes(), active));
             }
             Op::IsSpace { space, d, a } => {
                 let inside = |address: u64| {
@@ -352,7 +405,7 @@ fn vector<'m>(machine: &Machine<'m>, list: u32, count: u8) -> &'m [Reg] {
     &machine.code.registers[start..start + usize::from(count)]
 }
 
-#[inline]
+#[inline(always)]
 fn select(regs: &mut Registers, wide: bool, [d, a, b]: [Reg; 3], first: u32, active: u32) {
     if wide {
         let (x, y) = (regs.wide.get(a), regs.wide.get(b));

@@ -10,7 +10,8 @@ mod print;
 mod tensor;
 mod tile;
 
-use super::exec::memory::{LaneFault, LocalMemory, Memory};
+use super::exec::local::Local;
+use super::exec::memory::{LaneFault, Memory};
 use super::exec::registers::{Frame, LANES, Reg, Registers};
 use super::exec::special::Place;
 use super::exec::warp::Machine;
@@ -49,7 +50,7 @@ pub struct Env<'e, 'm> {
     /// The registers of the warp.
     pub regs: &'e mut Registers,
     /// The local memory of its threads.
-    pub local: &'e mut LocalMemory,
+    pub local: &'e mut Local,
     /// The memory of its block.
     pub memory: &'e mut Memory<'m>,
     /// The frame of the function.

@@ -42,10 +42,10 @@ impl Print {
             let mut thread = Thread { env: &mut *env, lane };
             let count = self.print(&mut thread).map_err(|kind| (kind, lane as u32))?;
             if let Some(result) = self.result {
-                let at = (env.frame.local + result) as usize;
-                if let Some(slot) = env.local[lane].get_mut(at..at + 4) {
-                    slot.copy_from_slice(&count.to_le_bytes());
-                }
+                let at = u64::from(env.frame.local + result);
+                let illegal = FaultKind::IllegalAddress { address: at, len: 4, write: true };
+                let written = env.local.write(lane, at, 4, u64::from(count as u32));
+                written.ok_or((illegal, lane as u32))?;
             }
         }
         Ok(())
@@ -90,16 +90,13 @@ impl Thread<'_, '_, '_> {
     /// A number of at most eight bytes.
     fn word(&mut self, (space, at): (Space, u64), len: usize) -> Result<u64, FaultKind> {
         let illegal = FaultKind::IllegalAddress { address: at, len, write: false };
+        if space == Space::Local {
+            return self.env.local.read(self.lane, at, len).ok_or(illegal);
+        }
         let mut bytes = [0; 8];
         let into = bytes.get_mut(..len).ok_or(illegal)?;
-        if space == Space::Local {
-            let start = usize::try_from(at).map_err(|_| illegal)?;
-            let from = self.env.local[self.lane].get(start..start + len).ok_or(illegal)?;
-            into.copy_from_slice(from);
-        } else {
-            let (region, offset) = self.env.memory.find(space, at, len).map_err(|_| illegal)?;
-            region.read(offset, into).map_err(|_| illegal)?;
-        }
+        let (region, offset) = self.env.memory.find(space, at, len).map_err(|_| illegal)?;
+        region.read(offset, into).map_err(|_| illegal)?;
         Ok(u64::from_le_bytes(bytes))
     }
 

@@ -59,7 +59,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             _ => {
                 let a = self.source(a, ty)?;
                 let d = self.destination(d, ty)?;
-                self.emit(Op::Alu1 { f: alu::copy(ty.is_wide()), d, a });
+                self.emit(Op::Copy { d, a });
             }
         }
         Ok(())
@@ -201,7 +201,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         let base = window(space);
         let base = self.bits(if to_space { base.wrapping_neg() } else { base }, Type::U64);
         if window(space) == 0 {
-            self.emit(Op::Alu1 { f: alu::copy(true), d, a });
+            self.emit(Op::Copy { d, a });
         } else {
             self.emit(Op::Alu2 { f: alu::add64(), d, a, b: base });
         }

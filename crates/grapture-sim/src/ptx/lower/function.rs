@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::hoist::{Hoisted, hoist};
+use super::liveness::unset;
 use super::{ModuleLowering, checked_bytes, place};
 use crate::ptx::ast::{Function, Instruction, Linkage, Statement, Variable};
 use crate::ptx::error::{CompileError, CompileErrorKind, Position, Result};
@@ -114,6 +116,13 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
         self.guard = Guard::ALWAYS;
         self.emit(Op::Return);
         self.patch()?;
+        let code = &mut self.module.code;
+        let hoisted = match function.entry {
+            true => hoist(code, self.start, self.frame, place(&function.params, 0)?.1),
+            false => Hoisted::default(),
+        };
+        let mut unset = unset(code, self.start, self.frame);
+        unset.retain(|reg| !hoisted.writes(*reg));
         let info = &mut self.module.code.functions[self.index as usize];
         info.entry = self.start as u32;
         info.frame = self.frame;
@@ -121,6 +130,8 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
         info.indirect = self.calls_by_address;
         info.calls = std::mem::take(&mut self.calls);
         info.shared = std::mem::take(&mut self.shared);
+        (info.launch_ops, info.block_ops) = (hoisted.launch, hoisted.block);
+        info.unset = unset;
         if !function.entry {
             return Ok(None);
         }
@@ -179,13 +190,13 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
 
     /// A new register of the type.
     pub(super) fn fresh(&mut self, ty: Type) -> Reg {
-        let counter = match ty {
-            Type::Pred => &mut self.frame.preds,
-            _ if ty.is_wide() => &mut self.frame.wide,
-            _ => &mut self.frame.narrow,
+        let (counter, make): (_, fn(u32) -> Reg) = match ty {
+            Type::Pred => (&mut self.frame.preds, Reg::pred),
+            _ if ty.is_wide() => (&mut self.frame.wide, Reg::wide),
+            _ => (&mut self.frame.narrow, Reg::narrow),
         };
         *counter += 1;
-        Reg(*counter - 1)
+        make(*counter - 1)
     }
 
     fn open(&mut self, body: &[Statement<'a>]) -> Result<()> {

@@ -7,7 +7,9 @@ mod data;
 mod extra;
 mod function;
 mod globals;
+mod hoist;
 mod instruction;
+mod liveness;
 mod memory;
 mod operand;
 mod pool;
@@ -263,5 +265,8 @@ fn function_info(function: &Function<'_>) -> Result<FunctionInfo> {
         indirect: false,
         calls: Vec::new(),
         shared: Vec::new(),
+        launch_ops: Vec::new(),
+        block_ops: Vec::new(),
+        unset: Vec::new(),
     })
 }

@@ -19,20 +19,21 @@ struct Half {
 }
 
 impl Half {
-    fn intern(&mut self, value: Pooled) -> Reg {
+    fn intern(&mut self, wide: bool, value: Pooled) -> Reg {
         let next = self.values.len();
         let place = *self.places.entry(value).or_insert(next);
         if place == next {
             self.values.push(value);
         }
-        Reg::constant(place)
+        Reg::constant(wide, place)
     }
 }
 
 impl Pool {
     /// A constant of 64 bits, or of at most 32.
     pub fn intern(&mut self, wide: bool, value: Pooled) -> Reg {
-        if wide { self.wide.intern(value) } else { self.narrow.intern(value) }
+        let half = if wide { &mut self.wide } else { &mut self.narrow };
+        half.intern(wide, value)
     }
 
     /// The 32-bit constants and the 64-bit ones.

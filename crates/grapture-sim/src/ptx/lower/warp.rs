@@ -68,7 +68,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         }
         if *d != "_" {
             let d = self.destination(&Operand::Name(d), Type::B32)?;
-            self.emit(Op::Alu1 { f: alu::copy(false), d, a: leader });
+            self.emit(Op::Copy { d, a: leader });
         }
         Ok(())
     }
