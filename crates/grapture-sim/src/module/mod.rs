@@ -45,6 +45,8 @@ pub(crate) struct KernelCode {
     pub(crate) max_threads: usize,
     /// The block that it demands.
     pub(crate) required_block: Option<[u32; 3]>,
+    /// Whether it asks where in its cluster a block is.
+    pub(crate) reads_cluster: bool,
     /// The compute capability that it was written for, 10 × major + minor.
     pub(crate) target: i32,
 }
@@ -176,6 +178,7 @@ impl KernelCode {
                     .map_or(device::MAX_BLOCK_THREADS, |threads| threads as usize)
                     .min(device::MAX_BLOCK_THREADS),
                 required_block: kernel.required_block,
+                reads_cluster: kernel.reads_cluster,
                 target,
             })
         };
