@@ -16,11 +16,24 @@ pub struct Form {
     pub body: String,
     /// How far the result may be from the GPU's; nothing, if there is no bound.
     pub bound: Option<Bound>,
+    /// Whether any NaN is as good as another: of two operands that are NaNs, the driver's compiler
+    /// chooses by the order of instructions which one a sum of doubles passes on.
+    pub any_nan: bool,
 }
 
 /// The names of operands and of results.
 pub const INPUTS: [&str; 6] = ["%a", "%b", "%c", "%d", "%e", "%f"];
 pub const OUTPUTS: [&str; 8] = ["%x", "%y", "%z", "%w", "%s", "%t", "%u", "%v"];
+
+impl Form {
+    /// A result as it is compared.
+    pub fn settled(&self, at: usize, word: u64) -> u64 {
+        let Some(value) = self.outputs.get(at) else { return 0 };
+        let word = word & 1_u64.checked_shl(8 * value.bytes() as u32).unwrap_or(0).wrapping_sub(1);
+        let is_nan = self.any_nan && *value == Value::F64 && f64::from_bits(word).is_nan();
+        if is_nan { f64::NAN.to_bits() } else { word }
+    }
+}
 
 /// A list of forms that grows.
 #[derive(Debug, Default)]
@@ -58,8 +71,16 @@ impl Forms {
             outputs: of(results),
             body: body.into(),
             bound: None,
+            any_nan: false,
         };
         self.list.push(form);
+    }
+
+    /// Takes every NaN of the last instructions for the same.
+    pub fn any_nan(&mut self) {
+        if let Some(form) = self.list.last_mut() {
+            form.any_nan = true;
+        }
     }
 
     /// An approximation: as [`op`](Forms::op), within a bound.

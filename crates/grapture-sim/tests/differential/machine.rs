@@ -141,8 +141,7 @@ impl Machine {
         assert_eq!(code, 0, "'{}' ran into an error", form.name);
         for row in &mut results {
             for (at, word) in row.iter_mut().enumerate() {
-                let bytes = form.outputs.get(at).map_or(0, |value| value.bytes() as u32);
-                *word &= 1_u64.checked_shl(8 * bytes).unwrap_or(0).wrapping_sub(1);
+                *word = form.settled(at, *word);
             }
         }
         Answer::Rows(results)

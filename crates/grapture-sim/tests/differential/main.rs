@@ -56,6 +56,8 @@ families! {
     sim_comparisons_are_exact: forms::comparison::forms,
     sim_single_and_double_precision_are_exact: forms::float::forms,
     sim_half_precision_is_exact: forms::half::forms,
+    sim_products_are_fused_as_the_driver_does: forms::contract::forms,
+    sim_constants_are_folded_as_the_driver_does: forms::constant::forms,
     sim_conversions_of_integers_are_exact: forms::convert_integer::forms,
     sim_conversions_of_numbers_are_exact: forms::convert_float::forms,
     sim_approximations_keep_their_bounds: forms::approximate::forms,

@@ -11,6 +11,8 @@ pub struct Bound {
     pub exact: fn(f64, f64) -> f64,
     /// The largest error, for this exact value and first operand.
     pub error: fn(f64, f64) -> f64,
+    /// How far apart the result and the GPU's may be at most.
+    pub apart: f64,
     /// Whether subnormal operands count as zeros.
     pub flush: bool,
 }
@@ -34,7 +36,8 @@ impl Bound {
             }
             // What becomes subnormal may have been flushed.
             let most = (self.error)(exact, a) + smallest(value);
-            (got - exact).abs() <= most && (known - exact).abs() <= most
+            let near = |value: f64| (value - exact).abs() <= most;
+            near(got) && near(known) && (got - known).abs() <= self.apart
         })
     }
 }

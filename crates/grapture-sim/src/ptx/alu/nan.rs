@@ -22,27 +22,28 @@ pub fn single(value: f32) -> f32 {
     f32::from_bits(if bits & 0x7fff_ffff > 0x7f80_0000 { SINGLE } else { bits })
 }
 
-/// The same NaN, quiet.
 #[inline(always)]
-fn quiet(value: f64) -> f64 {
-    f64::from_bits(value.to_bits() | 1 << 51)
+fn is_nan(bits: u64) -> bool {
+    bits & (u64::MAX >> 1) > 0x7ff << 52
 }
 
 /// A result, or what becomes of it if it is a NaN and was made of `a`.
 #[inline(always)]
 pub fn double(value: f64, a: f64) -> f64 {
-    let pattern = if a.is_nan() { quiet(a) } else { f64::from_bits(DOUBLE) };
-    if value.is_nan() { pattern } else { value }
+    let (bits, a) = (value.to_bits(), a.to_bits());
+    // Quiet, as it was.
+    let pattern = if is_nan(a) { a | 1 << 51 } else { DOUBLE };
+    f64::from_bits(if is_nan(bits) { pattern } else { bits })
 }
 
 /// A result, or what becomes of it if it is a NaN and was made of `a` and `b`.
 #[inline(always)]
 pub fn double2(value: f64, a: f64, b: f64) -> f64 {
-    double(value, if b.is_nan() { b } else { a })
+    double(value, if is_nan(b.to_bits()) { b } else { a })
 }
 
 /// A result, or what becomes of it if it is a NaN and was made of `a * b + c`.
 #[inline(always)]
 pub fn double3(value: f64, a: f64, b: f64, c: f64) -> f64 {
-    double2(value, if c.is_nan() { c } else { a }, b)
+    double2(value, if is_nan(c.to_bits()) { c } else { a }, b)
 }

@@ -20,7 +20,6 @@ pub fn forms(forms: &mut Forms) {
         }
     }
     qualified(forms);
-    constants(forms);
 }
 
 fn loads(forms: &mut Forms, fill: &str, space: &str, place: &str, ty: &str, register: &str) {
@@ -142,60 +141,4 @@ fn qualified(forms: &mut Forms) {
     }
     let body = "st.const.b32 [%at], %a; mov.b32 %x, %a;";
     forms.body("st.const.b32", &["b32"], &["b32"], body);
-}
-
-/// Constants written into instructions.
-fn constants(forms: &mut Forms) {
-    for (ty, constant) in [
-        ("u16", "0xffff"),
-        ("u16", "65536"),
-        ("s16", "-1"),
-        ("u32", "-1"),
-        ("s32", "0x80000000"),
-        ("u32", "4294967296"),
-        ("u64", "0xffffffffffffffff"),
-        ("s64", "-9223372036854775808"),
-        ("f32", "0f3f800000"),
-        ("f32", "1.5"),
-        ("f32", "1"),
-        ("f32", "0d3ff8000000000000"),
-        ("f64", "0f3f800000"),
-        ("f64", "1.1"),
-        ("f64", "0d7ff0000000000001"),
-        ("f32", "0f7f800001"),
-        ("f32", "0.1"),
-        ("f32", "1e-45"),
-        ("f64", "1e400"),
-        ("f16", "0x3c00"),
-        ("f16", "1.0"),
-        ("b16", "0x3c00"),
-        ("b32", "1.5"),
-        ("b32", "0f3f800000"),
-        ("b64", "0d3ff0000000000000"),
-        ("u32", "'a'"),
-        ("u32", "0b101"),
-        ("u32", "017"),
-        ("u32", "3U"),
-        ("s32", "(5-7)*3"),
-        ("u32", "1 ? 2 : 3"),
-        ("u64", "1 << 40"),
-        ("s32", "~5"),
-        ("s32", "!0"),
-        ("u32", "7 / 2 % 2"),
-        ("s32", "(s64)-1"),
-        ("u32", "1 == 1 && 2 > 1"),
-        ("f32", "1.0 + 2.0"),
-        ("f32", "-1.5"),
-        ("f64", "-0d3ff0000000000000"),
-        ("f32", "0F3F800000"),
-        ("bf16", "0x3f80"),
-        ("f32", "inf"),
-    ] {
-        let body = format!("mov.{ty} %x, {constant};");
-        forms.body(body.clone(), &[ty], &[], body);
-        if ty.starts_with('f') && ty != "f16" {
-            let body = format!("add.{ty} %x, %a, {constant};");
-            forms.body(body.clone(), &[ty], &[ty], body);
-        }
-    }
 }

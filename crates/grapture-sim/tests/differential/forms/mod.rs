@@ -5,6 +5,8 @@ pub mod atomics;
 pub mod bits;
 pub mod carry;
 pub mod comparison;
+pub mod constant;
+pub mod contract;
 pub mod convert_float;
 pub mod convert_integer;
 pub mod float;
