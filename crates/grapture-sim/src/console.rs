@@ -7,8 +7,9 @@ use std::sync::Mutex;
 use crate::ptx::{self, Channel};
 use crate::sim::lock;
 
-/// The bytes that are kept; what is older is lost.
-const ROOM: usize = 1 << 20;
+/// The bytes that are kept, as many as an H200 keeps unless it is told otherwise; what is older is
+/// lost.
+const ROOM: usize = 8_650_752;
 
 /// The texts that no call has yet brought out.
 #[derive(Debug, Default)]

@@ -81,10 +81,6 @@ pub struct Global {
     pub initial: Vec<u8>,
     /// Addresses to be added into the initial bytes.
     pub relocations: Vec<Relocation>,
-    /// Whether the host may find it by name.
-    pub visible: bool,
-    /// Whether it is `.extern`: defined in another module.
-    pub external: bool,
 }
 
 /// An address in the initial bytes of a variable: the 64-bit value at `offset` becomes the address

@@ -132,7 +132,7 @@ fn row_of<'e>(
     lane: usize,
     write: bool,
 ) -> Result<(&'e crate::memory::bytes::SharedBytes, usize), LaneFault> {
-    if address % ROW as u64 != 0 {
+    if !address.is_multiple_of(ROW as u64) {
         return Err((FaultKind::Misaligned { address, len: ROW, write }, lane as u32));
     }
     env.memory.find(Space::Shared, address, ROW).map_err(|_| illegal(address, lane, write))

@@ -68,6 +68,8 @@ pub struct Mma {
     pub saturate: bool,
     /// How single bits are multiplied.
     pub bits: BitProduct,
+    /// How many floating-point products are summed at once; the sums follow each other.
+    pub at_once: u8,
 }
 
 impl Mma {
@@ -103,17 +105,22 @@ impl Mma {
             });
             return sum.to_bits();
         }
-        let add = match self.sums[0] {
-            Accumulator::F16 => Number::open(add as u32, 10, 5),
-            _ => Number::open(add as u32, 23, 8),
+        let open = |sum, bits: u64| match sum {
+            Accumulator::F16 => Number::open(bits as u32, 10, 5),
+            _ => Number::open(bits as u32, 23, 8),
         };
-        let mut terms: Vec<Number> = pairs.map(|(x, y)| a.number(x).times(b.number(y))).collect();
-        terms.push(add);
-        let sum = total(&terms);
-        match self.sums[1] {
-            Accumulator::F16 => soft::pack(soft::F16, sum, Rounding::Nearest),
-            _ => soft::pack(soft::F32, sum, Rounding::Zero),
+        let products: Vec<Number> = pairs.map(|(x, y)| a.number(x).times(b.number(y))).collect();
+        let mut add = open(self.sums[0], add);
+        let mut bits = 0;
+        for some in products.chunks(usize::from(self.at_once)) {
+            let sum = total(&[some, &[add]].concat());
+            bits = match self.sums[1] {
+                Accumulator::F16 => soft::pack(soft::F16, sum, Rounding::Nearest),
+                _ => soft::pack(soft::F32, bounded(sum), Rounding::Zero),
+            };
+            add = open(self.sums[1], bits);
         }
+        bits
     }
 
     fn whole(&self, pairs: impl Iterator<Item = (u64, u64)>, add: u64) -> u64 {
@@ -126,6 +133,18 @@ impl Mma {
         let sum = pairs.map(product).sum::<i64>() + i64::from(add as i32);
         let sum = if self.saturate { sum.clamp(i32::MIN.into(), i32::MAX.into()) } else { sum };
         u64::from(sum as u32)
+    }
+}
+
+/// A number, or an infinity if it is too large for single precision.
+fn bounded(sum: soft::Number) -> soft::Number {
+    match sum {
+        soft::Number::Finite(finite)
+            if finite.exponent + 127 - finite.significand.leading_zeros() as i32 >= 128 =>
+        {
+            soft::Number::Infinity(finite.negative)
+        }
+        sum => sum,
     }
 }
 

@@ -222,7 +222,16 @@ impl<'a> FunctionLowering<'_, 'a> {
         if space == Space::Const {
             return self.is_constant(d, a);
         }
-        self.emit(Op::IsSpace { space, d, a });
+        if space != Space::Global {
+            self.emit(Op::IsSpace { space, d, a });
+            return Ok(());
+        }
+        // Constants lie among what else is global here, and not on a device.
+        let (global, constant) = (self.fresh(Type::Pred), self.fresh(Type::Pred));
+        self.emit(Op::IsSpace { space, d: global, a });
+        self.is_constant(constant, a)?;
+        self.emit(Op::Pred { op: PredOp::Not, d: constant, a: constant, b: constant });
+        self.emit(Op::Pred { op: PredOp::And, d, a: global, b: constant });
         Ok(())
     }
 

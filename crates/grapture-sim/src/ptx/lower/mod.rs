@@ -123,6 +123,7 @@ impl<'a> ModuleLowering<'a> {
         let bytes = checked_bytes(variable)?;
         let symbol = match variable.space {
             Some(Space::Shared) => ModuleSymbol::Shared(self.declare_shared(variable, bytes)?),
+            // Nothing is linked: what is `.extern` is here too, as a driver has it.
             Some(space @ (Space::Global | Space::Const)) => {
                 self.globals.push(Global {
                     name: variable.name.to_owned(),
@@ -131,8 +132,6 @@ impl<'a> ModuleLowering<'a> {
                     align: variable.alignment() as usize,
                     initial: Vec::new(),
                     relocations: Vec::new(),
-                    visible: variable.linkage != Linkage::Extern,
-                    external: variable.linkage == Linkage::Extern,
                 });
                 ModuleSymbol::Global(self.globals.len() as u32 - 1)
             }

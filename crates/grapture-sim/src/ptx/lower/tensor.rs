@@ -41,6 +41,9 @@ const MMA: [(&[Element], u32, &[u32]); 8] = [
 const SMALL_MMA: [(&[Element], u32); 3] =
     [(&[Element::S8, Element::U8], 16), (&[Element::S4, Element::U4], 32), (&[Element::B1], 128)];
 
+/// The most columns of `a` that are summed at once.
+const AT_ONCE: u8 = 16;
+
 impl<'a> FunctionLowering<'_, 'a> {
     /// Compiles `mma`.
     pub(super) fn mma(
@@ -74,7 +77,15 @@ impl<'a> FunctionLowering<'_, 'a> {
         let add = self.exact_fragment(c, fragments[2], sum_type(from), false)?;
         let result = self.exact_fragment(d, fragments[3], sum_type(to), true)?;
         let registers = [left.len() as u8, right.len() as u8, add.len() as u8];
-        let mma = Mma { types: [a, b], sums: [from, to], fragments, registers, saturate, bits };
+        let mma = Mma {
+            types: [a, b],
+            sums: [from, to],
+            fragments,
+            registers,
+            saturate,
+            bits,
+            at_once: AT_ONCE,
+        };
         self.emit_extra(Extra::Mma(mma), &[left, right, add].concat(), &result);
         Ok(())
     }
@@ -221,7 +232,9 @@ impl<'a> FunctionLowering<'_, 'a> {
         let add = self.fragment(c, sum_type(from), false)?;
         let result = self.fragment(d, sum_type(to), true)?;
         let registers = [left.len() as u8, right.len() as u8, add.len() as u8];
-        let mma = Mma { types, sums: [from, to], fragments, registers, saturate, bits };
+        // The products of these are summed in two halves.
+        let at_once = if types[0] == Element::Tf32 { 4 } else { AT_ONCE };
+        let mma = Mma { types, sums: [from, to], fragments, registers, saturate, bits, at_once };
         self.emit_extra(Extra::Mma(mma), &[left, right, add].concat(), &result);
         Ok(())
     }
