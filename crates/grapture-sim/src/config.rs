@@ -2,6 +2,8 @@
 
 use std::num::NonZero;
 
+use crate::race::RaceCheck;
+
 /// What a simulated driver is like. The default is a driver of CUDA 13.0 with one device that
 /// answers like an H200 with 4 GiB of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +13,8 @@ pub struct SimConfig {
     memory_bytes: usize,
     seed: u64,
     workers: usize,
+    races: RaceCheck,
+    uninitialised: bool,
 }
 
 /// The newest driver that is simulated.
@@ -27,6 +31,8 @@ impl Default for SimConfig {
             memory_bytes: 4 << 30,
             seed: 0,
             workers,
+            races: RaceCheck::Off,
+            uninitialised: false,
         }
     }
 }
@@ -81,6 +87,23 @@ impl SimConfig {
         self
     }
 
+    /// Whether operations that nothing orders are compared by the memory that they access, and what
+    /// happens when they race. Kernels run many times slower then.
+    #[must_use]
+    pub fn races(mut self, check: RaceCheck) -> SimConfig {
+        self.races = check;
+        self
+    }
+
+    /// Whether a kernel that reads device memory which nobody wrote since it was allocated breaks
+    /// its context, with `CUDA_ERROR_LAUNCH_FAILED`. A real driver never answers so: there the
+    /// value is whatever was in the memory.
+    #[must_use]
+    pub fn check_uninitialised(mut self, check: bool) -> SimConfig {
+        self.uninitialised = check;
+        self
+    }
+
     /// The configuration that the environment asks for: `GRAPTURE_SIM_DRIVER_VERSION`,
     /// `GRAPTURE_SIM_DEVICES`, `GRAPTURE_SIM_MEMORY` (bytes), `GRAPTURE_SIM_SEED` and
     /// `GRAPTURE_SIM_WORKERS`, each a number.
@@ -122,6 +145,14 @@ impl SimConfig {
 
     pub(crate) fn scheduler_seed(&self) -> u64 {
         self.seed
+    }
+
+    pub(crate) fn race_check(&self) -> RaceCheck {
+        self.races
+    }
+
+    pub(crate) fn checks_uninitialised(&self) -> bool {
+        self.uninitialised
     }
 
     pub(crate) fn worker_count(&self) -> usize {

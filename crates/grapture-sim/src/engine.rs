@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::SimConfig;
 use crate::context::ContextCore;
+use crate::race::RaceLog;
 use crate::sim::{Sim, lock};
 use crate::work::Work;
 
@@ -26,6 +27,19 @@ const QUIET_LIMIT: Duration = Duration::from_secs(2);
 /// A task, for as long as anyone asks. Numbers rise in the order of submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct TaskId(u64);
+
+impl TaskId {
+    /// Its number in the order of submission, from 1.
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The task of a number.
+    #[cfg(test)]
+    pub(crate) fn from_number(number: u64) -> TaskId {
+        TaskId(number)
+    }
+}
 
 struct Task {
     context: Arc<ContextCore>,
@@ -66,6 +80,8 @@ pub(crate) struct Engine {
     sim: OnceLock<Weak<Sim>>,
     /// Set when what still runs is to give up.
     stop: AtomicBool,
+    /// What is known of the order of tasks, where races are looked for.
+    pub(crate) races: Option<RaceLog>,
 }
 
 impl Engine {
@@ -79,6 +95,7 @@ impl Engine {
             limit: config.worker_count(),
             sim: OnceLock::new(),
             stop: AtomicBool::new(false),
+            races: RaceLog::new(config.race_check()),
         }
     }
 
@@ -103,16 +120,23 @@ impl Engine {
             Task { context: context.clone(), work: Some(work), waits_for: 0, dependents: vec![] };
         dag.tasks.insert(id, task);
         dag.pending.entry(context.key).or_default().insert(id);
-        self.hang(&mut dag, id, deps);
+        let deps: Vec<TaskId> = deps.into_iter().collect();
+        if let Some(races) = &self.races {
+            races.begin(id, context.key);
+            races.order(id, &deps);
+            // What a task submits while it runs comes after what the task came after.
+            races.order(id, worker::running().as_slice());
+        }
+        self.hang(&mut dag, id, &deps);
         id
     }
 
     /// Makes a task wait for others, or ready if there are none.
-    fn hang(&self, dag: &mut Dag, id: TaskId, deps: impl IntoIterator<Item = TaskId>) {
+    fn hang(&self, dag: &mut Dag, id: TaskId, deps: &[TaskId]) {
         let mut waits_for = 0;
         for dep in deps {
-            if dep != id
-                && let Some(task) = dag.tasks.get_mut(&dep)
+            if *dep != id
+                && let Some(task) = dag.tasks.get_mut(dep)
             {
                 task.dependents.push(id);
                 waits_for += 1;
@@ -144,23 +168,53 @@ impl Engine {
         }
     }
 
-    /// Whether the task is done.
+    /// Whether the task is done, as the host wants to know.
     pub(crate) fn is_done(&self, id: TaskId) -> bool {
-        !lock(&self.dag).tasks.contains_key(&id)
+        let dag = lock(&self.dag);
+        let done = !dag.tasks.contains_key(&id);
+        if let (true, Some(races)) = (done, &self.races) {
+            races.settle(id, TaskId(dag.last));
+        }
+        done
     }
 
     /// Waits until a task is done. Not to be called with the state locked.
     pub(crate) fn wait(&self, id: TaskId) {
-        self.wait_until(|dag| !dag.tasks.contains_key(&id));
+        let dag = self.wait_until(|dag| !dag.tasks.contains_key(&id));
+        if let Some(races) = &self.races {
+            races.settle(id, TaskId(dag.last));
+        }
+        drop(dag);
+        self.show_prints();
     }
 
     /// Waits for everything that was submitted in a context so far.
     pub(crate) fn wait_context(&self, key: u64) {
         let last = TaskId(lock(&self.dag).last);
-        self.wait_until(|dag| {
+        let dag = self.wait_until(|dag| {
             let oldest = dag.pending.get(&key).and_then(BTreeSet::first);
             oldest.is_none_or(|oldest| *oldest > last)
         });
+        if let Some(races) = &self.races {
+            races.settle_context(key, last, TaskId(dag.last));
+        }
+        drop(dag);
+        self.show_prints();
+    }
+
+    /// A program that has waited sees what its kernels printed.
+    fn show_prints(&self) {
+        if let Some(sim) = self.sim.get().and_then(Weak::upgrade) {
+            sim.console.flush();
+        }
+    }
+
+    /// The task that the calling thread runs has waited for a word: it comes after those that
+    /// wrote the word, as far as they are done.
+    pub(crate) fn awaited(&self, address: u64, bytes: u64) {
+        if let (Some(races), Some(task)) = (&self.races, worker::running()) {
+            races.awaited(task, address, bytes);
+        }
     }
 
     /// How many tasks are not done.
@@ -168,16 +222,12 @@ impl Engine {
         lock(&self.dag).tasks.len()
     }
 
-    fn wait_until(&self, mut reached: impl FnMut(&Dag) -> bool) {
+    fn wait_until(&self, mut reached: impl FnMut(&Dag) -> bool) -> MutexGuard<'_, Dag> {
         let mut dag = lock(&self.dag);
         while !reached(&dag) && !dag.closing {
             dag = wait(&self.done, dag);
         }
-        drop(dag);
-        // A program that waits sees what its kernels printed.
-        if let Some(sim) = self.sim.get().and_then(Weak::upgrade) {
-            sim.console.flush();
-        }
+        dag
     }
 
     /// Holds all tasks back that have not started, or lets them go.

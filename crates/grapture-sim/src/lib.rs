@@ -39,6 +39,7 @@ pub mod memory;
 mod module;
 mod occupancy;
 pub mod ptx;
+mod race;
 mod sim;
 mod simulation;
 mod slots;
@@ -47,4 +48,5 @@ mod work;
 
 pub use config::SimConfig;
 pub use live::LiveObjects;
+pub use race::{Race, RaceCheck, RaceSide};
 pub use simulation::{Simulation, driver};

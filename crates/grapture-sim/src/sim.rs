@@ -103,7 +103,11 @@ impl Sim {
         let sim = Arc::new(Sim {
             calls: Calls::new(),
             engine: Engine::new(&config),
-            memory: Memory::new(config.device_count(), config.memory()),
+            memory: Memory::new(
+                config.device_count(),
+                config.memory(),
+                config.checks_uninitialised(),
+            ),
             console: Console::default(),
             config,
             slot,

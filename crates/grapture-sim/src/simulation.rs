@@ -8,6 +8,7 @@ use grapture_sys::{CUresult, Driver, Function, LoadError};
 use crate::abi;
 use crate::config::SimConfig;
 use crate::live::LiveObjects;
+use crate::race::{Race, RaceLog};
 use crate::slots::Owner;
 
 /// A simulated driver with its controls. A clone controls the same driver; the driver ends with
@@ -106,6 +107,12 @@ impl Simulation {
     /// What the last operation that broke a context did: which kernel, where, which memory.
     pub fn last_fault(&self) -> Option<String> {
         self.owner.sim.last_fault()
+    }
+
+    /// The races found so far, in the order in which their second operations ended; none unless
+    /// [`SimConfig::races`] asks for them.
+    pub fn races(&self) -> Vec<Race> {
+        self.owner.sim.engine.races.as_ref().map(RaceLog::found).unwrap_or_default()
     }
 
     /// Holds back all operations that have not started.

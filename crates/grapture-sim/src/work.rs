@@ -20,6 +20,7 @@ use crate::context::ContextCore;
 use crate::engine::TaskId;
 use crate::event::Stamp;
 use crate::fault::Fault;
+use crate::memory::accesses::{AccessKind, Accesses};
 use crate::sim::Sim;
 
 /// What comes after a run of some work. Nodes that choose what runs (conditionals) are built on
@@ -82,26 +83,53 @@ impl fmt::Debug for Keep {
 }
 
 impl Work {
-    /// Does it. No lock is held.
-    pub(crate) fn run(&self, sim: &Arc<Sim>, context: &Arc<ContextCore>) -> Result<Next, Fault> {
+    /// Does it, and notes which memory it accesses where that is asked. No lock is held.
+    pub(crate) fn run(
+        &self,
+        sim: &Arc<Sim>,
+        context: &Arc<ContextCore>,
+        accesses: Option<&mut Accesses>,
+    ) -> Result<Next, Fault> {
         match self {
             Work::Empty | Work::Hold(_) => Ok(Next::Done),
-            Work::Kernel(kernel) => kernel.run(sim).map(|()| Next::Done),
-            Work::Copy(copy) => copy.run(sim).map(|()| Next::Done),
-            Work::Fill(fill) => fill.run(sim).map(|()| Next::Done),
+            Work::Kernel(kernel) => kernel.run(sim, accesses).map(|()| Next::Done),
+            Work::Copy(copy) => copy.run(sim, accesses).map(|()| Next::Done),
+            Work::Fill(fill) => fill.run(sim, accesses).map(|()| Next::Done),
             Work::Host(host) => host.run().map(|()| Next::Done),
             Work::Callback(callback) => callback.run(context).map(|()| Next::Done),
-            Work::MemOps(ops) => memop::run(ops, sim, context).map(|()| Next::Done),
+            Work::MemOps(ops) => memop::run(ops, sim, context, accesses).map(|()| Next::Done),
             Work::Record(stamp) => {
                 stamp.set_now();
                 Ok(Next::Done)
             }
             Work::Free(address) => {
-                sim.memory.free(*address);
+                let freed = sim.memory.free(*address);
+                if let (Some(accesses), Some(freed)) = (accesses, freed) {
+                    accesses.add(AccessKind::Write, 0, freed.start, freed.len() as u64);
+                }
                 Ok(Next::Done)
             }
             Work::Graph(graph) => graph.run(sim, context),
         }
+    }
+
+    /// What it is called where a person reads of it.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Work::Kernel(kernel) => format!("kernel '{}'", kernel.name()),
+            Work::Copy(_) => "a copy".into(),
+            Work::Fill(_) => "a fill".into(),
+            Work::Free(_) => "a free".into(),
+            Work::MemOps(_) => "a memory operation".into(),
+            Work::Host(_) | Work::Callback(_) => "a host function".into(),
+            Work::Record(_) => "an event record".into(),
+            Work::Empty | Work::Hold(_) | Work::Graph(_) => "an empty operation".into(),
+        }
+    }
+
+    /// Whether it calls a function of the program, which then knows what is done.
+    pub(crate) fn calls_program(&self) -> bool {
+        matches!(self, Work::Host(_) | Work::Callback(_))
     }
 
     /// Whether it may wait for something that other tasks or the program do, so that it must not

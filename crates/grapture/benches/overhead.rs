@@ -8,8 +8,9 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use grapture::sys::{
-    CUDA_SUCCESS, CUdeviceptr, CUfunction, CUgraphExec, CUresult, CUstream, Function, FunctionInfo,
-    Functions,
+    CU_STREAM_CAPTURE_STATUS_ACTIVE, CUDA_SUCCESS, CUdeviceptr, CUfunction, CUgraph, CUgraphExec,
+    CUgraphNode, CUresult, CUstream, CUstreamCaptureMode, CUstreamCaptureStatus, Function,
+    FunctionInfo, Functions,
 };
 use grapture::{
     CU_STREAM_CAPTURE_MODE_RELAXED, Context, DeviceBuffer, Driver, Stream, StreamGraphCapture,
@@ -42,6 +43,52 @@ unsafe extern "C" fn fill(_: CUdeviceptr, _: c_uint, _: usize, _: CUstream) -> C
     CUDA_SUCCESS
 }
 
+unsafe extern "C" fn begin(_: CUstream, _: CUstreamCaptureMode) -> CUresult {
+    CUDA_SUCCESS
+}
+
+unsafe extern "C" fn end(_: CUstream, graph: *mut CUgraph) -> CUresult {
+    // SAFETY: a live out-pointer.
+    unsafe { *graph = std::ptr::dangling_mut() };
+    CUDA_SUCCESS
+}
+
+unsafe extern "C" fn nodes(_: CUgraph, _: *mut CUgraphNode, count: *mut usize) -> CUresult {
+    // SAFETY: a live out-pointer.
+    unsafe { *count = 1 };
+    CUDA_SUCCESS
+}
+
+unsafe extern "C" fn instantiate(exec: *mut CUgraphExec, _: CUgraph, _: u64) -> CUresult {
+    // SAFETY: a live out-pointer.
+    unsafe { *exec = std::ptr::dangling_mut() };
+    CUDA_SUCCESS
+}
+
+unsafe extern "C" fn destroy_graph(_: CUgraph) -> CUresult {
+    CUDA_SUCCESS
+}
+
+unsafe extern "C" fn destroy_exec(_: CUgraphExec) -> CUresult {
+    CUDA_SUCCESS
+}
+
+unsafe extern "C" fn info(
+    _: CUstream,
+    status: *mut CUstreamCaptureStatus,
+    id: *mut u64,
+) -> CUresult {
+    // SAFETY: a live out-pointer.
+    unsafe { *status = CU_STREAM_CAPTURE_STATUS_ACTIVE };
+    // SAFETY: as above.
+    unsafe { *id = 1 };
+    CUDA_SUCCESS
+}
+
+unsafe extern "C" fn exchange(_: *mut CUstreamCaptureMode) -> CUresult {
+    CUDA_SUCCESS
+}
+
 macro_rules! addresses {
     ($($symbol:ident = $name:literal @ $since:literal ($($arg:ident: $ty:ty),* $(,)?);)*) => {
         /// The address of a function of a table.
@@ -50,6 +97,14 @@ macro_rules! addresses {
                 "cuLaunchKernel" => launch_kernel as *const c_void,
                 "cuGraphLaunch" => launch_graph as *const c_void,
                 "cuMemsetD32Async" => fill as *const c_void,
+                "cuStreamBeginCapture_v2" => begin as *const c_void,
+                "cuStreamEndCapture" => end as *const c_void,
+                "cuStreamGetCaptureInfo" => info as *const c_void,
+                "cuGraphGetNodes" => nodes as *const c_void,
+                "cuGraphInstantiateWithFlags" => instantiate as *const c_void,
+                "cuGraphDestroy" => destroy_graph as *const c_void,
+                "cuGraphExecDestroy" => destroy_exec as *const c_void,
+                "cuThreadExchangeStreamCaptureMode" => exchange as *const c_void,
                 $(stringify!($symbol) => functions.$symbol as *const c_void,)*
                 _ => std::ptr::null(),
             }
@@ -98,6 +153,16 @@ fn measure(driver: &Driver) {
         unsafe { launch.launch(black_box(&stream)) }.unwrap();
     });
     drop(capture);
+    let begin = || StreamGraphCapture::begin(&stream, CU_STREAM_CAPTURE_MODE_RELAXED).unwrap();
+    report("capture begun and dropped", || drop(begin()));
+    report("capture begun and ended, and all dropped", || drop(begin().end().unwrap()));
+    report("capture of a kernel launch, ended and dropped", || {
+        let capture = begin();
+        let launch = kernel.launch_builder(1, 32).arg_mut(&mut word).value(1u32);
+        // SAFETY: `add` takes the address of a word and a value.
+        unsafe { launch.launch(black_box(&stream)) }.unwrap();
+        drop(capture.end().unwrap());
+    });
 }
 
 /// Prints the least time of one call over many rounds, if the name has the words of the command
@@ -114,5 +179,5 @@ fn report(name: &str, mut call: impl FnMut()) {
     };
     let mut calls = |count| (0..count).for_each(|_| call());
     let least = (0..1_000).map(|_| round(&mut calls)).fold(f64::INFINITY, f64::min);
-    println!("{name:<45} {least:>7.1} ns");
+    println!("{name:<50} {least:>7.1} ns");
 }

@@ -128,10 +128,15 @@ impl Context {
         self.driver().functions()
     }
 
+    /// Whether both are handles of one value here, which is what most are that are the same.
+    #[inline]
+    pub(crate) fn is(&self, other: &Context) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     #[inline]
     pub(crate) fn same(&self, other: &Context) -> bool {
-        Arc::ptr_eq(&self.inner, &other.inner)
-            || self.inner.raw == other.inner.raw && self.driver().same(other.driver())
+        self.is(other) || self.inner.raw == other.inner.raw && self.driver().same(other.driver())
     }
 
     /// Runs `call` with this context current on the thread, and leaves the thread's own as it was

@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::fmt;
+use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::Arc;
 
@@ -189,27 +190,27 @@ impl<'a> LaunchBuilder<'a> {
     #[inline]
     #[track_caller]
     pub unsafe fn launch(self, stream: &Stream) -> CudaResult<()> {
-        self.check(stream)?;
-        let arguments = self.arguments.as_slice();
-        let mut inline = [ptr::null_mut(); INLINE];
+        let mut inline = [const { MaybeUninit::uninit() }; INLINE];
         let mut spilled;
+        let arguments = self.arguments.as_slice();
         let pointers = match inline.get_mut(..arguments.len()) {
             Some(pointers) => pointers,
             None => {
-                spilled = vec![ptr::null_mut(); arguments.len()];
+                spilled = vec![MaybeUninit::uninit(); arguments.len()];
                 &mut spilled[..]
             }
         };
-        if self.check_arguments(arguments, stream.context(), pointers)? {
-            self.note_uses(stream)?;
+        if !self.locate(stream.context(), arguments, pointers) || !self.fits(stream) {
+            self.check(stream)?;
         }
-        let pointers = if pointers.is_empty() { ptr::null_mut() } else { pointers.as_mut_ptr() };
+        let pointers =
+            if pointers.is_empty() { ptr::null_mut() } else { pointers.as_mut_ptr().cast() };
         stream.submit(
             Operation::new(OperationKind::Kernel),
             |owners| {
                 owners.retain(self.kernel);
                 for owner in arguments.iter().filter_map(|argument| argument.owner) {
-                    owners.retain(owner);
+                    owners.retain_memory(owner);
                 }
             },
             // SAFETY: a live kernel and stream of one context (checked), as many pointers as the
@@ -219,6 +220,41 @@ impl<'a> LaunchBuilder<'a> {
             // in flight, and by the graph (O2); the rest is the caller's promise.
             |functions, raw| unsafe { self.submit(functions, raw, pointers) },
         )
+    }
+
+    /// Fills in where the driver finds each argument. Gives whether nothing is to be said about
+    /// the arguments: they have the sizes of the parameters, and what they are the addresses of is
+    /// plain memory of the context.
+    #[inline]
+    fn locate(
+        &self,
+        context: &Context,
+        arguments: &[Argument<'a>],
+        pointers: &mut [MaybeUninit<*mut c_void>],
+    ) -> bool {
+        let sizes = self.kernel.parameters();
+        let mut plain = sizes.is_none_or(|sizes| sizes.len() == arguments.len());
+        for (index, (pointer, argument)) in pointers.iter_mut().zip(arguments).enumerate() {
+            pointer.write(self.pointer(argument));
+            plain &= sizes.is_none_or(|sizes| sizes.get(index) == Some(&argument.bytes));
+            if let Some(owner) = argument.owner {
+                plain &= owner.context().is(context) & !owner.is_ordered();
+            }
+        }
+        plain
+    }
+
+    /// Whether nothing is to be said about the rest. No branch but the last: this is on the way of
+    /// every launch.
+    #[inline]
+    fn fits(&self, stream: &Stream) -> bool {
+        let limits = self.kernel.limits();
+        stream.context().is(self.kernel.context())
+            & self.grid.fits(limits.grid)
+            & self.block.fits(limits.block)
+            & (self.block.count() <= u64::from(self.kernel.max_threads()))
+            & (self.shared_bytes <= self.kernel.dynamic_shared_limit() as usize)
+            & (self.attributes == Attributes::default())
     }
 
     /// Where the driver reads the argument in the call; it only reads.
@@ -292,26 +328,32 @@ impl<'a> LaunchBuilder<'a> {
         unsafe { (functions.cuLaunchKernelEx)(&config, kernel, pointers, extra) }
     }
 
-    #[inline]
+    /// Says what is wrong, or prepares what is right and not plain.
+    #[cold]
     fn check(&self, stream: &Stream) -> CudaResult<()> {
         stream.require_context(self.kernel.context(), "kernel")?;
-        self.check_dimensions()?;
+        let limits = self.kernel.limits();
+        let fits = self.grid.fits(limits.grid)
+            && self.block.fits(limits.block)
+            && self.block.count() <= u64::from(self.kernel.max_threads());
+        if !fits {
+            return Err(self.bad_dimensions());
+        }
         if self.shared_bytes > self.kernel.dynamic_shared_limit() as usize {
             return Err(self.too_much_shared());
         }
         if self.attributes != Attributes::default() {
             self.check_attributes(stream)?;
         }
-        Ok(())
-    }
-
-    #[inline]
-    fn check_dimensions(&self) -> CudaResult<()> {
-        let limits = self.kernel.limits();
-        let fits = self.grid.fits(limits.grid)
-            && self.block.fits(limits.block)
-            && self.block.count() <= u64::from(self.kernel.max_threads());
-        if fits { Ok(()) } else { Err(self.bad_dimensions()) }
+        let given = self.arguments.iter().map(|argument| &argument.bytes);
+        if let Some(sizes) = self.kernel.parameters().filter(|sizes| !given.eq(*sizes)) {
+            return Err(self.bad_arguments(sizes));
+        }
+        let owners = || self.arguments.iter().filter_map(|argument| argument.owner);
+        if owners().any(|owner| !owner.context().same(stream.context())) {
+            return Err(other_context("kernel.arg"));
+        }
+        owners().try_for_each(|owner| owner.note_use(stream))
     }
 
     #[cold]
@@ -355,41 +397,6 @@ impl<'a> LaunchBuilder<'a> {
                 self.kernel.name()
             ),
         )
-    }
-
-    /// Checks the arguments, and fills in where the driver finds each. Gives whether some are
-    /// memory that was allocated in the order of a stream.
-    #[inline]
-    fn check_arguments(
-        &self,
-        arguments: &[Argument<'a>],
-        context: &Context,
-        pointers: &mut [*mut c_void],
-    ) -> CudaResult<bool> {
-        let sizes = self.kernel.parameters();
-        if let Some(sizes) = sizes.filter(|sizes| sizes.len() != arguments.len()) {
-            return Err(self.bad_arguments(sizes));
-        }
-        let mut ordered = false;
-        for (index, (pointer, argument)) in pointers.iter_mut().zip(arguments).enumerate() {
-            if let Some(sizes) = sizes.filter(|sizes| sizes.get(index) != Some(&argument.bytes)) {
-                return Err(self.bad_arguments(sizes));
-            }
-            if let Some(owner) = argument.owner {
-                if !owner.context().same(context) {
-                    return Err(other_context("kernel.arg"));
-                }
-                ordered |= owner.is_ordered();
-            }
-            *pointer = self.pointer(argument);
-        }
-        Ok(ordered)
-    }
-
-    #[cold]
-    fn note_uses(&self, stream: &Stream) -> CudaResult<()> {
-        let mut owners = self.arguments.iter().filter_map(|argument| argument.owner);
-        owners.try_for_each(|owner| owner.note_use(stream))
     }
 
     #[cold]

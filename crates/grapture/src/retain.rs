@@ -11,7 +11,7 @@ use crate::kernel::KernelInner;
 use crate::memory::BufferInner;
 use crate::pinned::PinnedInner;
 use crate::raw_event::RawEvent;
-use crate::reclaim::Deferred;
+use crate::reclaim::{Deferred, drop_contained};
 use crate::stream::Stream;
 
 /// A share in something that a graph's nodes use.
@@ -28,6 +28,8 @@ pub(crate) struct Owners {
     recent: [usize; RECENT],
     next: usize,
     pinned: Vec<PinnedUse>,
+    /// Whether memory is among them that was allocated in the order of a stream.
+    ordered: bool,
 }
 
 /// Pinned host memory that a graph uses, and whether the graph writes it.
@@ -49,6 +51,24 @@ impl Owners {
         self.recent[self.next] = address;
         self.next = (self.next + 1) % RECENT;
         self.list.push(owner.clone());
+    }
+
+    /// These and the others, which are none then.
+    pub(crate) fn with(mut self, others: &mut Owners) -> Owners {
+        self.list.append(&mut others.list);
+        self.ordered |= std::mem::take(&mut others.ordered);
+        others.recent = [0; RECENT];
+        for used in others.pinned.drain(..) {
+            self.retain_pinned(&used.memory, used.written);
+        }
+        self
+    }
+
+    /// Keeps an allocation of device memory alive.
+    #[inline]
+    pub(crate) fn retain_memory(&mut self, memory: &Arc<BufferInner>) {
+        self.ordered |= memory.is_ordered();
+        self.retain(memory);
     }
 
     /// Makes room for the first owners, so that the first operation need not.
@@ -73,6 +93,9 @@ impl Owners {
     /// Blocks until the memory among the owners is there: a graph may be launched on any stream,
     /// and what was in the order of another one when it was recorded is not in that stream's.
     pub(crate) fn wait_until_ready(&self) -> CudaResult<()> {
+        if !self.ordered {
+            return Ok(());
+        }
         self.list
             .iter()
             .filter_map(|owner| owner.downcast_ref::<BufferInner>())
@@ -109,15 +132,15 @@ impl Share {
         self.owned.owners.iter().filter_map(|owner| owner.downcast_ref())
     }
 
-    /// Lets go of the share on the reclaimer's thread, after the last launch if there was one.
+    /// Lets go of the share after the last launch: on the reclaimer's thread, if there was one.
     pub(crate) fn release(self, driver: &Driver, launched: LastLaunch) {
-        if self.owned.owners.is_empty() && self.owned.pinned.is_empty() {
-            return;
-        }
-        let reclaimer = driver.reclaimer().handle();
         match launched {
-            LastLaunch::Never => reclaimer.release(Box::new(self)),
-            launched => reclaimer.defer(Box::new(AfterLaunch { share: Some(self), launched })),
+            LastLaunch::Never => drop_contained(self),
+            _ if self.owned.owners.is_empty() && self.owned.pinned.is_empty() => {}
+            launched => {
+                let after = AfterLaunch { share: Some(self), launched };
+                driver.reclaimer().handle().defer(Box::new(after));
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use grapture_sys::{
     CU_STREAM_DEFAULT, CU_STREAM_NON_BLOCKING, CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_NOT_READY,
@@ -36,6 +37,8 @@ pub(crate) struct StreamInner {
     origin: StreamOrigin,
     /// None for the default stream of each thread: every thread has its own, whatever the handle.
     gate: Option<Arc<CaptureGate>>,
+    /// Whether other hands than this library's can have the raw handle.
+    exposed: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +136,9 @@ impl Stream {
     /// `raw` is a live stream of `context` that nobody else destroys or captures, and that is not
     /// capturing now.
     pub unsafe fn from_raw(context: &Context, raw: CUstream) -> Stream {
-        Stream::of(raw, context, StreamOrigin::Owned)
+        let stream = Stream::of(raw, context, StreamOrigin::Owned);
+        stream.expose();
+        stream
     }
 
     /// Borrows a stream that somebody else owns, such as another library's. It is not destroyed
@@ -153,7 +158,9 @@ impl Stream {
 
     fn of(raw: CUstream, context: &Context, origin: StreamOrigin) -> Stream {
         let gate = (raw != PER_THREAD).then(Arc::default);
-        Stream { inner: Arc::new(StreamInner { raw, context: context.clone(), origin, gate }) }
+        let exposed = AtomicBool::new(origin != StreamOrigin::Owned);
+        let context = context.clone();
+        Stream { inner: Arc::new(StreamInner { raw, context, origin, gate, exposed }) }
     }
 
     /// The context.
@@ -168,7 +175,18 @@ impl Stream {
 
     /// The raw handle. It stays valid as long as a clone of this one lives.
     pub fn as_raw(&self) -> CUstream {
+        self.expose();
         self.inner.raw
+    }
+
+    fn expose(&self) {
+        self.inner.exposed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the raw handle is known outside of this library, so that others may begin and end
+    /// captures by it. Who was handed it made the call that this sees.
+    pub(crate) fn is_exposed(&self) -> bool {
+        self.inner.exposed.load(Ordering::Relaxed)
     }
 
     /// Whether a capture that this library began or joined records the stream. Asks no driver;
@@ -271,8 +289,8 @@ impl Stream {
         eager: impl FnOnce(&Functions, CUstream) -> CUresult,
     ) -> CudaResult<()> {
         self.with_gate(|gate| {
-            if let Some(mut recording) = gate.own_recording() {
-                return recording.record(operation, retain, || self.with(captured));
+            if let Some(mut own) = gate.own().get() {
+                return own.record(gate.recorded(), operation, retain, || self.with(captured));
             }
             gate.route(
                 |log| log.record(operation, retain, || self.with(captured)),
@@ -308,10 +326,15 @@ impl Stream {
     /// What keeps apart the stream's captures and what runs on it.
     #[inline]
     pub(crate) fn with_gate<R>(&self, with: impl FnOnce(&Arc<CaptureGate>) -> R) -> R {
-        match &self.inner.gate {
-            Some(gate) => with(gate),
-            None => with(&self.inner.context.thread_gate()),
-        }
+        let of_thread;
+        let gate = match &self.inner.gate {
+            Some(gate) => gate,
+            None => {
+                of_thread = self.inner.context.thread_gate();
+                &of_thread
+            }
+        };
+        with(gate)
     }
 
     pub(crate) fn is_legacy(&self) -> bool {

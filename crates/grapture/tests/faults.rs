@@ -108,6 +108,8 @@ fn sim_a_blocking_copy_whose_wait_is_barred_waits_on() {
 fn sim_an_end_that_fails_leaves_no_stream_capturing() {
     let (sim, setup) = simulation(SimConfig::new());
     let stream = setup.stream();
+    // Whoever has the raw handle may end the capture, so the driver is asked whose it is.
+    let _ = stream.as_raw();
     for function in [Function::cuStreamGetCaptureInfo, Function::cuStreamEndCapture] {
         let dropped = counter();
         let error = stream

@@ -1,16 +1,27 @@
 //! The threads of the engine: take a ready task, run it, release what waited for it.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
-use grapture_sys::CUDA_ERROR_UNKNOWN;
+use grapture_sys::{CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_UNKNOWN};
 
 use super::{Dag, Engine, TaskId, wait, wait_at_most};
 use crate::context::ContextCore;
 use crate::fault::Fault;
+use crate::memory::accesses::Accesses;
 use crate::sim::{Sim, lock};
 use crate::work::{Next, Work};
+
+thread_local! {
+    static RUNNING: Cell<Option<TaskId>> = const { Cell::new(None) };
+}
+
+/// The task that the calling thread runs.
+pub(super) fn running() -> Option<TaskId> {
+    RUNNING.get()
+}
 
 /// After this long without progress, threads that all are busy count as held up.
 const STALL: Duration = Duration::from_millis(20);
@@ -83,8 +94,15 @@ impl Engine {
             dag.held_up += 1;
             self.offer(&mut dag);
         }
+        if let (true, Some(races)) = (work.calls_program(), &self.races) {
+            races.settle_before(id, TaskId(dag.last));
+        }
         drop(dag);
-        let next = run(sim, &context, &work);
+        let mut accesses = self.races.as_ref().map(|_| Accesses::default());
+        RUNNING.set(Some(id));
+        let next = run(sim, &context, &work, accesses.as_mut());
+        RUNNING.set(None);
+        let named = accesses.map(|accesses| (work.name(), accesses));
         let work = match &next {
             Next::Again(_) => Some(work),
             Next::Done | Next::After(_) => {
@@ -97,17 +115,42 @@ impl Engine {
             dag.held_up -= 1;
         }
         dag.finished += 1;
+        if let Some((name, accesses)) = named {
+            self.look_for_races(sim, &dag, id, &context, (name, accesses));
+        }
         match next {
             Next::Done => self.finish(&mut dag, id),
             Next::After(deps) | Next::Again(deps) => {
+                if let Some(races) = &self.races {
+                    races.order(id, &deps);
+                }
                 if let Some(task) = dag.tasks.get_mut(&id) {
                     // Without work left, the task only waits: it then ends as nothing.
                     task.work = Some(work.unwrap_or(Work::Empty));
                 }
-                self.hang(&mut dag, id, deps);
+                self.hang(&mut dag, id, &deps);
             }
         }
         dag
+    }
+
+    /// Compares what a task did with what others did that nothing orders with it.
+    fn look_for_races(
+        &self,
+        sim: &Arc<Sim>,
+        dag: &Dag,
+        id: TaskId,
+        context: &Arc<ContextCore>,
+        done: (String, Accesses),
+    ) {
+        let Some(log) = &self.races else { return };
+        let oldest = dag.tasks.keys().filter(|other| **other != id).min().copied();
+        let races = log.finish(id, done, oldest, &sim.memory);
+        if let (Some(first), true) = (races.first(), log.breaks()) {
+            let fault = Fault::new(CUDA_ERROR_LAUNCH_FAILED, first.to_string());
+            sim.note_fault(&fault);
+            context.break_with(fault);
+        }
     }
 
     /// Takes a task out and readies what waited for it alone.
@@ -177,12 +220,17 @@ impl Dag {
 }
 
 /// Runs work, unless its context is broken; breaks the context if the work fails.
-fn run(sim: &Arc<Sim>, context: &Arc<ContextCore>, work: &Work) -> Next {
+fn run(
+    sim: &Arc<Sim>,
+    context: &Arc<ContextCore>,
+    work: &Work,
+    accesses: Option<&mut Accesses>,
+) -> Next {
     if context.fault().is_some() && !work.runs_after_fault() {
         return Next::Done;
     }
     // A mistake in the simulator itself must not leave the task undone for ever.
-    let outcome = catch_unwind(AssertUnwindSafe(|| work.run(sim, context)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| work.run(sim, context, accesses)));
     let outcome = outcome.unwrap_or_else(|_| {
         Err(Fault::new(CUDA_ERROR_UNKNOWN, "the simulated driver panicked: see standard error"))
     });

@@ -4,10 +4,11 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{
-    AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst,
+    AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst,
 };
 
 use super::rows;
+use super::shadow::Shadow;
 
 /// The alignment of a region that was allocated here.
 const ALIGN: usize = 256;
@@ -42,6 +43,10 @@ pub struct SharedBytes {
     start: NonNull<u8>,
     len: usize,
     owned: bool,
+    /// Which bytes were written, where that is asked.
+    shadow: Option<Shadow>,
+    /// Whether the allocation has ended.
+    retired: AtomicBool,
 }
 
 // SAFETY: the region is reached only through atomics, so moving the handle to another thread
@@ -50,7 +55,7 @@ pub struct SharedBytes {
 unsafe impl Send for SharedBytes {}
 
 // SAFETY: all methods take `&self` and touch the bytes only through atomics, so that concurrent
-// calls are not data races; `start`, `len` and `owned` never change.
+// calls are not data races; `start`, `len` and `owned` never change, and the rest is atomic.
 unsafe impl Sync for SharedBytes {}
 
 impl fmt::Debug for SharedBytes {
@@ -86,6 +91,7 @@ macro_rules! width {
         #[inline]
         pub fn $store(&self, offset: usize, value: $int) -> Result<(), AccessError> {
             self.$cell(offset)?.store(value, Relaxed);
+            self.note_write(offset, size_of::<$int>());
             Ok(())
         }
 
@@ -100,6 +106,7 @@ macro_rules! width {
             new: $int,
         ) -> Result<$int, AccessError> {
             let found = self.$cell(offset)?.compare_exchange(current, new, SeqCst, SeqCst);
+            self.note_write(offset, size_of::<$int>());
             Ok(found.unwrap_or_else(|other| other))
         }
     };
@@ -113,7 +120,9 @@ macro_rules! fetch {
         /// # Errors
         /// When the access is out of range or not aligned.
         pub fn $name(&self, offset: usize, value: $int) -> Result<$int, AccessError> {
-            Ok(self.$cell(offset)?.$method(value, SeqCst))
+            let old = self.$cell(offset)?.$method(value, SeqCst);
+            self.note_write(offset, size_of::<$int>());
+            Ok(old)
         }
     )+};
 }
@@ -157,6 +166,7 @@ macro_rules! many {
         pub fn $store(&self, offset: usize, from: &[$int]) -> Result<(), AccessError> {
             let cells = self.$cells(offset, from.len())?;
             let done = store_steps(cells, from);
+            self.note_write(offset, size_of_val(from));
             for (value, cell) in from.iter().zip(cells).skip(done) {
                 cell.store(*value, Relaxed);
             }
@@ -212,7 +222,52 @@ impl SharedBytes {
         let layout = Self::layout(len)?;
         // SAFETY: the layout's size is not zero, because `layout` rounds up to at least `ALIGN`.
         let start = unsafe { alloc_zeroed(layout) };
-        Some(Self { start: NonNull::new(start)?, len, owned: true })
+        Some(Self::of(NonNull::new(start)?, len, true))
+    }
+
+    fn of(start: NonNull<u8>, len: usize, owned: bool) -> Self {
+        Self { start, len, owned, shadow: None, retired: AtomicBool::new(false) }
+    }
+
+    /// The same bytes; from now on it is known which of them were written.
+    #[must_use]
+    pub(crate) fn shadowed(mut self) -> Self {
+        self.shadow = Some(Shadow::new(self.len));
+        self
+    }
+
+    /// Whether it is known which bytes were written.
+    #[inline(always)]
+    pub(crate) fn is_shadowed(&self) -> bool {
+        self.shadow.is_some()
+    }
+
+    /// Whether all bytes of a range were written, as far as it is known.
+    pub(crate) fn is_written(&self, offset: usize, len: usize) -> bool {
+        self.shadow.as_ref().is_none_or(|shadow| shadow.has(offset, len))
+    }
+
+    /// All bytes count as written.
+    pub(crate) fn set_written(&self) {
+        self.note_write(0, self.len);
+    }
+
+    #[inline(always)]
+    fn note_write(&self, offset: usize, len: usize) {
+        if let Some(shadow) = &self.shadow {
+            shadow.set(offset, len);
+        }
+    }
+
+    /// The allocation ends; who still has the bytes is told by [`is_retired`](Self::is_retired).
+    pub(crate) fn retire(&self) {
+        self.retired.store(true, Relaxed);
+    }
+
+    /// Whether the allocation has ended.
+    #[inline(always)]
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Relaxed)
     }
 
     /// Makes a region of memory that someone else owns.
@@ -223,7 +278,7 @@ impl SharedBytes {
     /// that it touches must be atomic too, unless both only read.
     #[must_use]
     pub unsafe fn from_raw(start: NonNull<u8>, len: usize) -> Self {
-        Self { start, len, owned: false }
+        Self::of(start, len, false)
     }
 
     fn layout(len: usize) -> Option<Layout> {
@@ -305,6 +360,7 @@ impl SharedBytes {
         mut update: impl FnMut(u32) -> u32,
     ) -> Result<u32, AccessError> {
         let cell = self.cell_u32(offset)?;
+        self.note_write(offset, 4);
         Ok(cell.fetch_update(SeqCst, SeqCst, |old| Some(update(old))).unwrap_or_else(|old| old))
     }
 
@@ -318,6 +374,7 @@ impl SharedBytes {
         mut update: impl FnMut(u64) -> u64,
     ) -> Result<u64, AccessError> {
         let cell = self.cell_u64(offset)?;
+        self.note_write(offset, 8);
         Ok(cell.fetch_update(SeqCst, SeqCst, |old| Some(update(old))).unwrap_or_else(|old| old))
     }
 
@@ -331,6 +388,7 @@ impl SharedBytes {
         mut update: impl FnMut(u16) -> u16,
     ) -> Result<u16, AccessError> {
         let cell = self.cell_u16(offset)?;
+        self.note_write(offset, 2);
         Ok(cell.fetch_update(SeqCst, SeqCst, |old| Some(update(old))).unwrap_or_else(|old| old))
     }
 
@@ -397,6 +455,7 @@ impl SharedBytes {
         for cell in self.cells_u64(offset + head, words)? {
             cell.store(u64::from_ne_bytes([value; 8]), Relaxed);
         }
+        self.note_write(offset, len);
         let done = head + 8 * words;
         for cell in self.cells_u8(offset + done, len - done)? {
             cell.store(value, Relaxed);

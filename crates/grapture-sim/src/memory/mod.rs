@@ -4,9 +4,11 @@
 //! stale or foreign address is seen. Host memory has its own address on every device (unified
 //! addressing).
 
+pub mod accesses;
 pub mod bytes;
 mod pool;
 mod rows;
+mod shadow;
 mod space;
 
 use std::fmt;
@@ -41,12 +43,20 @@ pub(crate) struct Memory {
     space: RwLock<Arc<Space>>,
     /// The bytes of each device.
     device_bytes: usize,
+    /// Whether it is known of device memory which bytes were written.
+    shadowed: bool,
 }
 
 impl Memory {
     /// Nothing allocated.
-    pub(crate) fn new(devices: usize, device_bytes: usize) -> Memory {
-        Memory { space: RwLock::new(Arc::new(Space::new(devices))), device_bytes }
+    pub(crate) fn new(devices: usize, device_bytes: usize, shadowed: bool) -> Memory {
+        Memory { space: RwLock::new(Arc::new(Space::new(devices))), device_bytes, shadowed }
+    }
+
+    /// Fresh bytes of a device.
+    fn fresh(&self, len: usize) -> Result<SharedBytes, CUresult> {
+        let bytes = SharedBytes::try_new(len).ok_or(CUDA_ERROR_OUT_OF_MEMORY)?;
+        Ok(if self.shadowed { bytes.shadowed() } else { bytes })
     }
 
     /// The allocations as they are now.
@@ -74,7 +84,11 @@ impl Memory {
         if self.free_bytes(device) < len {
             return Err(CUDA_ERROR_OUT_OF_MEMORY);
         }
-        let bytes = SharedBytes::try_new(len).ok_or(CUDA_ERROR_OUT_OF_MEMORY)?;
+        let bytes = self.fresh(len)?;
+        if kind == AllocationKind::Global {
+            // A variable without a value of its own starts as zero.
+            bytes.set_written();
+        }
         self.change(|space| {
             let start = space.next_address(device, len).ok_or(CUDA_ERROR_OUT_OF_MEMORY)?;
             let allocation = Allocation::new(kind, start, Arc::new(bytes), device, context);
@@ -120,7 +134,7 @@ impl Memory {
         if self.free_bytes(device) < len {
             return Err(CUDA_ERROR_OUT_OF_MEMORY);
         }
-        let bytes = SharedBytes::try_new(len).ok_or(CUDA_ERROR_OUT_OF_MEMORY)?;
+        let bytes = self.fresh(len)?;
         let kind = AllocationKind::Graph;
         self.change(|space| {
             space.insert(Allocation::new(kind, start, Arc::new(bytes), device, None));

@@ -43,6 +43,19 @@ impl AllocationKind {
         matches!(self, Pinned | Registered | Managed)
     }
 
+    /// What made it, for a person.
+    fn maker(self) -> &'static str {
+        match self {
+            AllocationKind::Device => "cuMemAlloc",
+            AllocationKind::Pooled => "cuMemAllocAsync",
+            AllocationKind::Graph => "an allocation node",
+            AllocationKind::Global => "a module for a variable",
+            AllocationKind::Pinned => "cuMemHostAlloc",
+            AllocationKind::Registered => "cuMemHostRegister",
+            AllocationKind::Managed => "cuMemAllocManaged",
+        }
+    }
+
     /// Whether the program has to give it back itself.
     pub(crate) fn counts(self) -> bool {
         self != AllocationKind::Global
@@ -107,6 +120,15 @@ impl Allocation {
     fn end(&self) -> u64 {
         self.start + self.len() as u64
     }
+
+    /// Where and how large it is, and what made it.
+    pub(crate) fn describe(&self) -> String {
+        describe(self.start, self.len(), self.kind)
+    }
+}
+
+fn describe(start: u64, len: usize, kind: AllocationKind) -> String {
+    format!("{len} bytes at {start:#x} made by {}", kind.maker())
 }
 
 /// Where a range of addresses lies.
@@ -129,7 +151,7 @@ pub(crate) struct Space {
     /// Per device: the next address, and the bytes in use.
     next: Vec<u64>,
     used: Vec<usize>,
-    freed: VecDeque<(u64, usize)>,
+    freed: VecDeque<(u64, usize, AllocationKind)>,
     last_id: u64,
 }
 
@@ -166,7 +188,8 @@ impl Space {
         if self.freed.len() == REMEMBERED {
             self.freed.pop_front();
         }
-        self.freed.push_back((start, allocation.len()));
+        self.freed.push_back((start, allocation.len(), allocation.kind));
+        allocation.bytes.retire();
         Some(allocation)
     }
 
@@ -221,24 +244,43 @@ impl Space {
                 Ok(Place::Allocated { bytes: &found.bytes, offset })
             }
             Some(found) => Err(Illegal(format!(
-                "{len} bytes at {address:#x} reach past the end of the allocation of {} bytes at \
-                 {:#x}",
-                found.len(),
-                found.start
+                "{len} bytes at {address:#x} reach past the end of the allocation of {}",
+                found.describe()
             ))),
             None if !(HOST_BASE..DEVICE_BASE).contains(&address) => Err(self.lost(address, len)),
             None => Ok(Place::Host),
         }
     }
 
+    /// The freed memory that an address lay in.
+    fn was(&self, address: u64) -> Option<(u64, usize, AllocationKind)> {
+        let held = |(start, size, _): &&(u64, usize, AllocationKind)| {
+            (*start..*start + *size as u64).contains(&address)
+        };
+        self.freed.iter().rev().find(held).copied()
+    }
+
+    /// What an address lies in, or lay in.
+    pub(crate) fn describe(&self, address: u64) -> Option<String> {
+        if let Some(found) = self.find(address) {
+            return Some(found.describe());
+        }
+        let (start, size, kind) = self.was(address)?;
+        Some(format!("{}, freed since", describe(start, size, kind)))
+    }
+
     /// What can be said of an address that lies in nothing.
     pub(crate) fn lost(&self, address: u64, len: usize) -> Illegal {
-        let was =
-            |(start, size): &&(u64, usize)| (*start..*start + *size as u64).contains(&address);
-        if let Some((start, size)) = self.freed.iter().rev().find(was) {
+        if let Some((start, size, kind)) = self.was(address) {
             return Illegal(format!(
-                "{len} bytes at {address:#x} lie in memory that was freed: {size} bytes at \
-                 {start:#x}"
+                "{len} bytes at {address:#x} lie in memory that was freed: {}",
+                describe(start, size, kind)
+            ));
+        }
+        if let Some(found) = self.find(address) {
+            return Illegal(format!(
+                "{len} bytes at {address:#x} reach past the end of the allocation of {}",
+                found.describe()
             ));
         }
         match self.allocations.range(..=address).next_back() {
@@ -248,11 +290,9 @@ impl Space {
                 below.start
             )),
             Some((_, below)) if address - below.end() < (ALIGNMENT * 2) as u64 => Illegal(format!(
-                "{len} bytes at {address:#x} lie {} bytes past the end of the allocation of {} \
-                 bytes at {:#x}",
+                "{len} bytes at {address:#x} lie {} bytes past the end of the allocation of {}",
                 address - below.end(),
-                below.len(),
-                below.start
+                below.describe()
             )),
             _ => Illegal(format!("{len} bytes at {address:#x} lie in no allocation")),
         }

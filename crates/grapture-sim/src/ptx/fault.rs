@@ -23,6 +23,13 @@ pub enum FaultKind {
         /// Whether it was a store or an atomic.
         write: bool,
     },
+    /// A read of bytes that nobody wrote since they were allocated.
+    Uninitialised {
+        /// The address.
+        address: u64,
+        /// Bytes of the access.
+        len: usize,
+    },
     /// An instruction that cannot be executed.
     IllegalInstruction,
     /// The instruction `trap`.
@@ -55,6 +62,9 @@ impl fmt::Display for FaultKind {
             }
             Self::Misaligned { address, len, write } => {
                 write!(f, "misaligned address {address:#x} in a {len}-byte {}", kind(write))
+            }
+            Self::Uninitialised { address, len } => {
+                write!(f, "uninitialised memory at {address:#x} in a {len}-byte read")
             }
             Self::IllegalInstruction => f.write_str("illegal instruction"),
             Self::Trap => f.write_str("trap instruction"),

@@ -70,6 +70,8 @@ pub struct Element {
     pub signed: bool,
     /// Bits of the register.
     pub width: u8,
+    /// Whether it counts as atomic: volatile, relaxed, acquire or release.
+    pub strong: bool,
 }
 
 impl Element {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use grapture_sys::{CUDA_ERROR_ILLEGAL_ADDRESS, CUmemorytype};
 
 use crate::fault::Fault;
+use crate::memory::accesses::{AccessKind, Accesses};
 use crate::sim::Sim;
 
 /// The most bytes that are copied at once.
@@ -89,8 +90,21 @@ impl CopyWork {
         Ok(bytes)
     }
 
+    /// Notes the memory that it accesses; staged bytes are nobody's any more.
+    fn note(&self, accesses: &mut Accesses) {
+        for (source, target) in self.rows().flatten() {
+            if self.staged.is_none() {
+                accesses.add(AccessKind::Read, 0, source, self.width as u64);
+            }
+            accesses.add(AccessKind::Write, 0, target, self.width as u64);
+        }
+    }
+
     /// Copies.
-    pub(crate) fn run(&self, sim: &Arc<Sim>) -> Result<(), Fault> {
+    pub(crate) fn run(&self, sim: &Arc<Sim>, accesses: Option<&mut Accesses>) -> Result<(), Fault> {
+        if let Some(accesses) = accesses {
+            self.note(accesses);
+        }
         let mut staged = self.staged.as_ref().map(|bytes| bytes.chunks_exact(self.width.max(1)));
         let mut buffer = vec![0; self.width.min(PIECE)];
         for row in self.rows() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use grapture_sys::CUDA_ERROR_ILLEGAL_ADDRESS;
 
 use crate::fault::Fault;
+use crate::memory::accesses::{AccessKind, Accesses};
 use crate::sim::Sim;
 
 /// The most elements that are written at once.
@@ -36,11 +37,18 @@ impl FillWork {
     }
 
     /// Writes it.
-    pub(crate) fn run(&self, sim: &Arc<Sim>) -> Result<(), Fault> {
+    pub(crate) fn run(
+        &self,
+        sim: &Arc<Sim>,
+        mut accesses: Option<&mut Accesses>,
+    ) -> Result<(), Fault> {
         let row = self.width * self.element;
         let pattern = self.pattern();
         for y in 0..self.height {
             let start = self.address.wrapping_add((y * self.pitch) as u64);
+            if let Some(accesses) = &mut accesses {
+                accesses.add(AccessKind::Write, 0, start, row as u64);
+            }
             for done in (0..row).step_by(pattern.len().max(1)) {
                 let piece = pattern.get(..row - done).unwrap_or(&pattern);
                 sim.memory.write(start.wrapping_add(done as u64), piece).map_err(|reason| {

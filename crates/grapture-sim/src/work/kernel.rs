@@ -1,6 +1,6 @@
 //! Kernel launches.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use grapture_sys::{
     CUDA_ERROR_ASSERT, CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_ILLEGAL_INSTRUCTION,
@@ -12,9 +12,10 @@ use crate::device;
 use crate::fault::Fault;
 use crate::handle::Id;
 use crate::memory::Memory;
+use crate::memory::accesses::Accesses;
 use crate::module::{Function, KernelCode};
 use crate::ptx::{self, FaultKind, GlobalMemory, Region};
-use crate::sim::Sim;
+use crate::sim::{Sim, lock};
 
 /// A launch of fewer threads than this runs on the worker alone.
 const SMALL: u64 = 4096;
@@ -64,8 +65,14 @@ impl GlobalMemory for Reach<'_> {
 }
 
 impl KernelWork {
+    /// The kernel's name.
+    pub(crate) fn name(&self) -> &str {
+        self.code.module.kernels().get(self.code.index).map_or("", |kernel| &kernel.name)
+    }
+
     /// Interprets it.
-    pub(crate) fn run(&self, sim: &Arc<Sim>) -> Result<(), Fault> {
+    pub(crate) fn run(&self, sim: &Arc<Sim>, accesses: Option<&mut Accesses>) -> Result<(), Fault> {
+        let noted = Mutex::default();
         let launch = ptx::Launch {
             module: &self.code.module,
             kernel: self.code.index,
@@ -80,11 +87,16 @@ impl KernelWork {
                 grid_id: 0,
                 multiprocessors: device::MULTIPROCESSORS as u32,
                 console: Some(&sim.console),
+                accesses: accesses.is_some().then_some(&noted),
             },
         };
         let threads = self.grid.iter().chain(&self.block).map(|n| u64::from(*n)).product::<u64>();
         let workers = if threads < SMALL { 1 } else { sim.config.worker_count() };
-        match launch.run(&Reach(&sim.memory), workers) {
+        let outcome = launch.run(&Reach(&sim.memory), workers);
+        if let Some(accesses) = accesses {
+            accesses.merge(std::mem::take(&mut *lock(&noted)));
+        }
+        match outcome {
             Ok(_) => Ok(()),
             Err(fault) => translate(sim, &fault),
         }
@@ -99,7 +111,18 @@ fn translate(sim: &Sim, fault: &ptx::Fault) -> Result<(), Fault> {
             let why = sim.memory.snapshot().lost(address, len);
             return Err(Fault::new(CUDA_ERROR_ILLEGAL_ADDRESS, format!("{fault}: {why}")));
         }
-        FaultKind::Misaligned { .. } => CUDA_ERROR_MISALIGNED_ADDRESS,
+        FaultKind::Misaligned { address, .. } => {
+            let text = match sim.memory.snapshot().describe(address) {
+                Some(place) => format!("{fault}: it lies in {place}"),
+                None => fault.to_string(),
+            };
+            return Err(Fault::new(CUDA_ERROR_MISALIGNED_ADDRESS, text));
+        }
+        FaultKind::Uninitialised { address, .. } => {
+            let place = sim.memory.snapshot().describe(address).unwrap_or_default();
+            let text = format!("{fault}: nobody wrote there since it was allocated: {place}");
+            return Err(Fault::new(CUDA_ERROR_LAUNCH_FAILED, text));
+        }
         FaultKind::Assert => CUDA_ERROR_ASSERT,
         // On a device it would hang until a watchdog ends it.
         FaultKind::BarrierDeadlock => CUDA_ERROR_LAUNCH_TIMEOUT,

@@ -7,6 +7,7 @@ use grapture_sys::CUDA_ERROR_ILLEGAL_ADDRESS;
 
 use crate::context::ContextCore;
 use crate::fault::Fault;
+use crate::memory::accesses::{AccessKind, Accesses};
 use crate::sim::Sim;
 
 /// How long a wait sleeps between two looks.
@@ -45,7 +46,12 @@ pub(crate) enum MemOp {
 }
 
 /// Does the operations in order; gives up where the context breaks or the simulation ends.
-pub(crate) fn run(ops: &[MemOp], sim: &Arc<Sim>, context: &ContextCore) -> Result<(), Fault> {
+pub(crate) fn run(
+    ops: &[MemOp],
+    sim: &Arc<Sim>,
+    context: &ContextCore,
+    mut accesses: Option<&mut Accesses>,
+) -> Result<(), Fault> {
     for op in ops {
         match *op {
             MemOp::Wait { address, value, bytes, flags } => {
@@ -55,9 +61,13 @@ pub(crate) fn run(ops: &[MemOp], sim: &Arc<Sim>, context: &ContextCore) -> Resul
                     }
                     std::thread::sleep(POLL);
                 }
+                sim.engine.awaited(address, bytes as u64);
             }
             MemOp::Write { address, value, bytes, .. } => {
                 let word = value.to_ne_bytes();
+                if let Some(accesses) = &mut accesses {
+                    accesses.add(AccessKind::Atomic, 0, address, bytes as u64);
+                }
                 // INVARIANT: the API functions make words of 4 or 8 bytes only.
                 sim.memory.write(address, &word[..bytes.min(8)]).map_err(illegal)?;
             }

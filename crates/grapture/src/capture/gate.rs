@@ -1,43 +1,47 @@
 //! [`CaptureGate`]: which capture records a stream, and who submits to it now.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use grapture_sys::CUDA_ERROR_ILLEGAL_STATE;
-use spin::Yield;
-use spin::mutex::{SpinMutex, SpinMutexGuard};
 
-use crate::capture::{CaptureLog, Recording};
+use crate::capture::CaptureLog;
+use crate::capture::log::{Recording, SharedRecording};
+use crate::capture::thread_owned::{ThreadOwned, thread_number};
 use crate::error::{CudaError, CudaResult};
 
 /// Set while a capture records the stream or begins to; the low bits of the word count.
 const CAPTURING: usize = 1 << (usize::BITS - 1);
-/// Set with it if the capture began on this stream.
-const ORIGIN: usize = 1 << (usize::BITS - 2);
 
-/// The lock on what a capture records.
-pub(crate) type RecordingGuard<'a> = SpinMutexGuard<'a, Recording>;
+/// How long who waits for submissions rests at most before looking again.
+const LONGEST_PAUSE: Duration = Duration::from_micros(200);
 
 /// Keeps apart what runs on a stream and what a capture records.
 ///
 /// The driver decides which of the two a call is in the call itself, so whoever submits must know
-/// it before and have it stay so. Calls for work that runs are counted, and a capture begins when
-/// none is being made; calls for a capture are made with its log's lock held. Nothing here is a
-/// driver call, and a submission that runs takes no lock.
+/// it before and have it stay so. Calls for work that runs are marked, and a capture begins when
+/// none is being made. Nothing here is a driver call, and a submission that runs takes no lock.
+///
+/// Most streams are used by one thread, so the first that submits has a mark of its own, which it
+/// takes back with a plain store: an atomic exchange there would wait for all that the driver has
+/// just written to the device.
 #[derive(Default)]
 pub(crate) struct CaptureGate {
-    /// How many submissions of work that runs are being made, and `CAPTURING`.
+    /// How many submissions of work that runs the other threads are making, and `CAPTURING`.
     state: AtomicUsize,
+    /// The thread with the mark of its own, 0 before there is one.
+    home: AtomicU64,
+    /// Whether that thread makes a submission of work that runs.
+    home_submits: AtomicBool,
     capture: Mutex<Option<Arc<CaptureLog>>>,
-    /// What the capture that began on this stream records.
-    ///
-    /// Held for a driver call of some 0.3 µs at a time. Two threads that submit to one capture at
-    /// once are rare, and a lock that need not know of sleepers is given back without an atomic
-    /// exchange: a sixth of what the library adds to a captured operation.
-    recording: SpinMutex<Recording, Yield>,
-    /// For who waits until no submission is being made.
-    draining: Mutex<()>,
-    drained: Condvar,
+    /// What the thread records that began the open capture on this stream. It ends the capture
+    /// too, so it needs no lock for that.
+    own: ThreadOwned<Recording>,
+    /// What the other threads record in that capture.
+    shared: Mutex<SharedRecording>,
+    /// How many operations the first has recorded, for the others to know.
+    recorded: AtomicUsize,
 }
 
 impl CaptureGate {
@@ -47,20 +51,20 @@ impl CaptureGate {
         self.state.load(Ordering::Acquire) & CAPTURING != 0
     }
 
-    /// What the capture records that began on this stream, if one is open: the way of most
-    /// captured operations, with one lock.
+    /// What this thread records in the open capture that it began on this stream: the way of most
+    /// captured operations.
     #[inline]
-    pub(crate) fn own_recording(&self) -> Option<RecordingGuard<'_>> {
-        if self.state.load(Ordering::Acquire) & ORIGIN == 0 {
-            return None;
-        }
-        let recording = self.recording();
-        if recording.is_open() { Some(recording) } else { None }
+    pub(crate) fn own(&self) -> &ThreadOwned<Recording> {
+        &self.own
+    }
+
+    pub(crate) fn shared(&self) -> MutexGuard<'_, SharedRecording> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[inline]
-    pub(crate) fn recording(&self) -> RecordingGuard<'_> {
-        self.recording.lock()
+    pub(crate) fn recorded(&self) -> &AtomicUsize {
+        &self.recorded
     }
 
     /// The capture that records the stream.
@@ -91,13 +95,38 @@ impl CaptureGate {
     /// Begins a submission of work that runs; none if a capture records the stream.
     #[inline]
     fn start(&self) -> Option<Running<'_>> {
-        // Looked at first: in a capture the count is left alone.
+        // Looked at first: in a capture the marks are left alone.
         if self.is_capturing() {
             return None;
         }
-        let before = self.state.fetch_add(1, Ordering::Acquire);
-        let running = Running(self);
-        if before & CAPTURING == 0 { Some(running) } else { None }
+        let running = self.mark();
+        // Sequentially consistent with the mark and with `enter`, which sets the flag and then
+        // looks at the marks: one of the two sees the other.
+        if self.state.load(Ordering::SeqCst) & CAPTURING == 0 { Some(running) } else { None }
+    }
+
+    /// Marks that this thread makes a submission of work that runs.
+    #[inline]
+    fn mark(&self) -> Running<'_> {
+        let thread = thread_number();
+        let home = self.home.load(Ordering::Relaxed);
+        // Set already: this thread is in a submission, and its end takes the mark back.
+        if home == thread && !self.home_submits.swap(true, Ordering::SeqCst) {
+            return Running { gate: self, home: true };
+        }
+        self.mark_other(home, thread)
+    }
+
+    #[cold]
+    fn mark_other(&self, home: u64, thread: u64) -> Running<'_> {
+        let claimed = home == 0
+            && self.home.compare_exchange(0, thread, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if claimed {
+            self.home_submits.store(true, Ordering::SeqCst);
+        } else {
+            self.state.fetch_add(1, Ordering::SeqCst);
+        }
+        Running { gate: self, home: claimed }
     }
 
     /// The result of `captured`, or a submission if there is no capture any more.
@@ -114,8 +143,7 @@ impl CaptureGate {
             self.clear(&mut capture);
         }
         // No capture begins while the lock is held, nor, from here on, before this is done.
-        self.state.fetch_add(1, Ordering::Acquire);
-        Ok(Running(self))
+        Ok(self.mark())
     }
 
     /// Has the capture record the stream if `enter` succeeds, which is the driver call that does
@@ -134,14 +162,11 @@ impl CaptureGate {
                 "it is capturing already: end that capture first, or capture another stream",
             ));
         }
-        self.state.fetch_or(CAPTURING, Ordering::AcqRel);
+        self.state.fetch_or(CAPTURING, Ordering::SeqCst);
         self.drain();
         let entered = enter();
         match entered {
             Ok(_) => {
-                if log.began_on(self) {
-                    self.state.fetch_or(ORIGIN, Ordering::Release);
-                }
                 *capture = Some(log.clone());
             }
             Err(_) => self.clear(&mut capture),
@@ -164,22 +189,21 @@ impl CaptureGate {
 
     fn clear(&self, capture: &mut Option<Arc<CaptureLog>>) {
         *capture = None;
-        self.state.fetch_and(!(CAPTURING | ORIGIN), Ordering::Release);
+        self.state.fetch_and(!CAPTURING, Ordering::Release);
     }
 
     /// Waits until no submission is being made. `CAPTURING` is set, so that no other begins.
     fn drain(&self) {
-        let mut draining = self.draining.lock().unwrap_or_else(PoisonError::into_inner);
-        while self.state.load(Ordering::Acquire) & !ORIGIN != CAPTURING {
-            draining = self.drained.wait(draining).unwrap_or_else(PoisonError::into_inner);
+        let submitting = || {
+            self.home_submits.load(Ordering::SeqCst)
+                || self.state.load(Ordering::SeqCst) != CAPTURING
+        };
+        // Nobody wakes who waits here: a submission would have to look for that, and this is rare.
+        let mut pause = Duration::from_micros(1);
+        while submitting() {
+            std::thread::sleep(pause);
+            pause = (2 * pause).min(LONGEST_PAUSE);
         }
-    }
-
-    #[cold]
-    fn wake(&self) {
-        // With the lock, who has looked is asleep by now and is woken.
-        drop(self.draining.lock().unwrap_or_else(PoisonError::into_inner));
-        self.drained.notify_one();
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<CaptureLog>>> {
@@ -188,14 +212,20 @@ impl CaptureGate {
 }
 
 /// A submission of work that runs is being made.
-struct Running<'a>(&'a CaptureGate);
+struct Running<'a> {
+    gate: &'a CaptureGate,
+    /// Whether the mark is the one of the home thread.
+    home: bool,
+}
 
 impl Drop for Running<'_> {
     #[inline]
     fn drop(&mut self) {
         // Released, so that who begins a capture sees the call as made.
-        if self.0.state.fetch_sub(1, Ordering::Release) & !ORIGIN == CAPTURING + 1 {
-            self.0.wake();
+        if self.home {
+            self.gate.home_submits.store(false, Ordering::Release);
+        } else {
+            self.gate.state.fetch_sub(1, Ordering::Release);
         }
     }
 }

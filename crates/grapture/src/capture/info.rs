@@ -57,8 +57,8 @@ impl CaptureInfo {
     }
 
     /// The nodes that the next operation on the stream will depend on. None if the stream does not
-    /// capture actively, if other hands than this library's began the capture, or if the driver is
-    /// older than 11.3 and cannot tell.
+    /// capture actively, if other hands than this thread's and this library's began the capture, or
+    /// if the driver is older than 11.3 and cannot tell.
     pub fn dependencies(&self) -> Option<&[NodeId]> {
         self.dependencies.as_deref()
     }
@@ -75,10 +75,12 @@ impl Stream {
     #[doc(alias = "cuStreamGetCaptureInfo")]
     pub fn capture_info(&self) -> CudaResult<CaptureInfo> {
         self.with_gate(|gate| {
-            // With both locks held neither does another capture begin on the stream, nor is
-            // anything submitted to this one.
+            // With the gate's lock held no other capture begins on the stream, and in the pause
+            // nothing is submitted to this one.
             gate.look(|log| match log {
-                Some(log) => log.paused(|| self.read_capture_info(Some(log.key()))),
+                Some(log) => log
+                    .paused(|| self.read_capture_info(Some(log.key())))
+                    .unwrap_or_else(|| self.read_capture_info(None)),
                 None => self.read_capture_info(None),
             })
         })
@@ -162,8 +164,8 @@ impl RawInfo {
                 &[]
             } else {
                 // SAFETY: NVIDIA: the array has `count` entries and stays valid until the next
-                // call on the stream. With a key, the locks of the stream and of
-                // its log keep such calls out.
+                // call on the stream. With a key, this thread began the
+                // capture and makes no other call, and the lock of its log keeps the others out.
                 unsafe { std::slice::from_raw_parts(self.dependencies, self.count) }
             };
             nodes.iter().map(|node| NodeId::of(key, *node)).collect()

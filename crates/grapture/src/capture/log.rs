@@ -1,11 +1,13 @@
 //! [`CaptureLog`]: what an open capture has recorded, whom it keeps alive, and what went wrong.
 
-use std::sync::Arc;
+use std::cell::RefMut;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, MutexGuard};
 
 use grapture_sys::CUDA_ERROR_INVALID_VALUE;
 
-use crate::capture::error::{FailedOperation, Fork, LoggedOperation};
-use crate::capture::gate::{CaptureGate, RecordingGuard};
+use crate::capture::error::{CaptureError, FailedOperation, Fork, LoggedOperation};
+use crate::capture::gate::CaptureGate;
 use crate::error::{CudaError, CudaResult};
 use crate::graph::GraphKey;
 use crate::operation::Operation;
@@ -17,8 +19,8 @@ const KEPT_OPERATIONS: usize = 4096;
 
 /// One capture: shared by its guard and by every stream and event that is part of it.
 ///
-/// What it records lies in the gate of the stream that began it, where that stream reaches it with
-/// one lock.
+/// What it records lies in the gate of the stream that began it. The thread that began it has a
+/// part for itself there, and needs no lock for it; the other threads share one.
 pub(crate) struct CaptureLog {
     /// What the ids of the graph's nodes carry, and what tells this capture from the next one on
     /// the same gate.
@@ -27,34 +29,41 @@ pub(crate) struct CaptureLog {
     gate: Arc<CaptureGate>,
 }
 
-/// What the open capture that began on a gate has recorded.
+/// What the thread that began a capture has recorded.
 #[derive(Default)]
 pub(crate) struct Recording {
+    /// The capture, while it is open in the driver.
+    open: Option<GraphKey>,
+    owners: Owners,
+    operations: Vec<Operation>,
+    /// The first operation that the driver refused, and how many this thread had recorded before.
+    failure: Option<(usize, Operation, u32)>,
+}
+
+/// What the other threads have recorded.
+#[derive(Default)]
+pub(crate) struct SharedRecording {
     /// The capture, while it is open in the driver. It changes only with the lock held over the
     /// driver call that changes it.
     open: Option<GraphKey>,
     owners: Owners,
-    operations: Vec<Operation>,
-    /// The streams of the capture. They live as long as it is open.
+    /// Each with the number of operations that the first thread had recorded before it.
+    operations: Vec<(usize, Operation)>,
+    /// The first operation that the driver refused, and how many were recorded before.
+    failure: Option<(usize, Operation, u32)>,
+    /// The stream on which it began. It lives as long as the capture is open, as the others do.
+    origin: Option<Stream>,
+    /// The streams that joined.
     members: Vec<Member>,
-    failure: Option<FailedOperation>,
 }
 
-/// A stream that is part of a capture.
+/// A stream that joined a capture.
 struct Member {
     stream: Stream,
     /// That of the stream on the thread that had it join: a default stream has one for each.
     gate: Arc<CaptureGate>,
-    /// The operation by which it joined; none for the stream that began the capture.
-    joined: Option<Operation>,
-}
-
-/// What is left of a log when its capture has ended.
-pub(crate) struct Recorded {
-    pub(crate) owners: Owners,
-    pub(crate) last: Option<LoggedOperation>,
-    pub(crate) forks: Vec<Fork>,
-    pub(crate) failure: Option<FailedOperation>,
+    /// The operation by which it joined.
+    joined: Operation,
 }
 
 impl CaptureLog {
@@ -67,20 +76,19 @@ impl CaptureLog {
         self.key
     }
 
-    /// Whether it began on the stream of the gate.
-    pub(crate) fn began_on(&self, gate: &CaptureGate) -> bool {
-        std::ptr::eq(Arc::as_ptr(&self.gate), gate)
-    }
-
     /// Whether the capture is open in the driver.
     pub(crate) fn is_open(&self) -> bool {
-        self.lock().open == Some(self.key)
+        self.shared().is_some()
     }
 
-    /// What it records, while it is open.
-    fn recording(&self) -> Option<RecordingGuard<'_>> {
-        let recording = self.lock();
-        if recording.open == Some(self.key) { Some(recording) } else { None }
+    /// What this thread records, if it began the capture and that is open.
+    fn own(&self) -> Option<RefMut<'_, Recording>> {
+        self.gate.own().get().filter(|own| own.open == Some(self.key))
+    }
+
+    /// What other threads record, while the capture is open.
+    fn shared(&self) -> Option<MutexGuard<'_, SharedRecording>> {
+        Some(self.gate.shared()).filter(|shared| shared.open == Some(self.key))
     }
 
     /// Begins the driver's capture of `stream` by `begin`.
@@ -91,11 +99,18 @@ impl CaptureLog {
     ) -> CudaResult<R> {
         stream.with_gate(|gate| {
             gate.enter(log, || {
-                let mut recording = log.lock();
-                let begun = begin()?;
-                recording.open = Some(log.key);
-                recording.owners.reserve();
-                recording.admit(stream, gate, None);
+                let mut shared = gate.shared();
+                // INVARIANT: the gate let this capture in, so the one before is closed and has
+                // given the part up.
+                assert!(gate.own().claim(), "a capture that is closed records no more");
+                let begun = begin().inspect_err(|_| gate.own().release())?;
+                shared.open = Some(log.key);
+                shared.origin = Some(stream.clone());
+                gate.recorded().store(0, Ordering::Relaxed);
+                if let Some(mut own) = gate.own().get() {
+                    own.open = Some(log.key);
+                    own.owners.reserve();
+                }
                 Ok(begun)
             })
         })
@@ -109,19 +124,26 @@ impl CaptureLog {
         retain: impl FnOnce(&mut Owners),
         call: impl FnOnce() -> CudaResult<()>,
     ) -> Option<CudaResult<()>> {
-        Some(self.recording()?.record(operation, retain, call))
+        if let Some(mut own) = self.own() {
+            return Some(own.record(self.gate.recorded(), operation, retain, call));
+        }
+        let mut shared = self.shared()?;
+        let before = self.gate.recorded().load(Ordering::Relaxed);
+        Some(shared.record(before, operation, retain, call))
     }
 
-    /// Runs `look` while no operation of the capture can be submitted.
-    pub(crate) fn paused<R>(&self, look: impl FnOnce() -> R) -> R {
-        let _recording = self.lock();
-        look()
+    /// Runs `look` while no operation of the capture can be submitted. None on another thread than
+    /// the one that began the capture, which submits without a lock.
+    pub(crate) fn paused<R>(&self, look: impl FnOnce() -> R) -> Option<R> {
+        let _own = self.own()?;
+        let _shared = self.gate.shared();
+        Some(look())
     }
 
     /// Has a value kept alive as long as the graph.
     pub(crate) fn retain(&self, retain: impl FnOnce(&mut Owners)) {
-        if let Some(mut recording) = self.recording() {
-            retain(&mut recording.owners);
+        if let Some(mut own) = self.own() {
+            retain(&mut own.owners);
         }
     }
 
@@ -134,91 +156,125 @@ impl CaptureLog {
     ) -> CudaResult<()> {
         stream.with_gate(|gate| {
             gate.enter(log, || {
-                let mut recording = log.recording().ok_or_else(has_ended)?;
-                wait()?;
-                recording.operations.push(operation);
-                recording.admit(stream, gate, Some(operation));
+                log.record(operation, |_| {}, wait).ok_or_else(has_ended)??;
+                let mut shared = log.shared().ok_or_else(has_ended)?;
+                let (stream, gate) = (stream.clone(), gate.clone());
+                shared.members.push(Member { stream, gate, joined: operation });
                 Ok(())
             })
         })
     }
 
-    /// Ends the driver's capture by `end`, and takes the streams out of it.
-    pub(crate) fn close<R>(&self, end: impl FnOnce() -> R) -> (R, Recorded) {
-        let (ended, members, recorded) = {
-            let mut recording = self.lock();
-            let ended = end();
-            recording.open = None;
-            let members = std::mem::take(&mut recording.members);
-            (ended, members, recording.take())
-        };
+    /// Ends the driver's capture by `end`, which gives the code if it fails, and takes the streams
+    /// out of it. On the thread that began it. Gives what the graph is to own, if there is one.
+    pub(crate) fn close<R>(
+        &self,
+        end: impl FnOnce() -> Result<R, u32>,
+    ) -> (Result<R, CaptureError>, Owners) {
+        // INVARIANT: the guard of the capture does not leave the thread that made it.
+        let mut own = self.gate.own().get().expect("the capture began on this thread");
+        let mut shared = self.gate.shared();
+        let ended = end().map_err(|code| own.failure(&shared, code));
+        own.open = None;
+        shared.open = None;
+        let owners = std::mem::take(&mut own.owners).with(&mut shared.owners);
+        own.clear();
+        let origin = shared.origin.take();
+        let members = std::mem::take(&mut shared.members);
+        shared.operations.clear();
+        shared.failure = None;
+        drop((own, shared));
+        self.gate.own().release();
+        self.gate.leave(self);
         for member in &members {
             member.gate.leave(self);
         }
-        let forks = members
-            .iter()
-            .filter_map(|member| Some(Fork::new(&member.stream, member.joined.as_ref()?)))
-            .collect();
-        (ended, Recorded { forks, ..recorded })
-    }
-
-    fn lock(&self) -> RecordingGuard<'_> {
-        self.gate.recording()
+        drop(origin);
+        (ended, owners)
     }
 }
 
 impl Recording {
-    pub(crate) fn is_open(&self) -> bool {
-        self.open.is_some()
-    }
-
-    /// Makes the driver call of an operation and logs it. The lock is held over the call, so the
-    /// log has the operations in the order of the nodes, and nobody reads the driver's array of
-    /// dependencies meanwhile. A captured call runs no code of the user's (O7).
+    /// Makes the driver call of an operation and logs it. A captured call runs no code of the
+    /// user's (O7), so nothing else of this thread comes here meanwhile. `recorded` tells the
+    /// other threads how many operations there are.
     #[inline]
     pub(crate) fn record(
         &mut self,
+        recorded: &AtomicUsize,
         operation: Operation,
         retain: impl FnOnce(&mut Owners),
         call: impl FnOnce() -> CudaResult<()>,
     ) -> CudaResult<()> {
-        let result = call();
-        match &result {
-            Ok(()) => {
-                retain(&mut self.owners);
-                self.operations.push(operation);
-            }
-            Err(error) => self.failed(operation, error.code()),
+        if let Err(error) = call() {
+            self.failed(operation, error.code());
+            return Err(error);
         }
-        result
-    }
-
-    fn admit(&mut self, stream: &Stream, gate: &Arc<CaptureGate>, joined: Option<Operation>) {
-        self.members.push(Member { stream: stream.clone(), gate: gate.clone(), joined });
+        retain(&mut self.owners);
+        self.operations.push(operation);
+        recorded.store(self.operations.len(), Ordering::Relaxed);
+        Ok(())
     }
 
     #[cold]
     fn failed(&mut self, operation: Operation, code: u32) {
-        if self.failure.is_none() {
-            let operation = LoggedOperation::new(self.operations.len(), &operation);
-            self.failure = Some(FailedOperation { operation, code });
-        }
+        self.failure.get_or_insert((self.operations.len(), operation, code));
     }
 
-    /// Takes what was recorded, and leaves room for the next capture.
-    fn take(&mut self) -> Recorded {
-        let last = self
-            .operations
-            .last()
-            .map(|operation| LoggedOperation::new(self.operations.len() - 1, operation));
+    /// Forgets the operations, and leaves room for those of the next capture.
+    fn clear(&mut self) {
         self.operations.clear();
         self.operations.shrink_to(KEPT_OPERATIONS);
-        Recorded {
-            owners: std::mem::take(&mut self.owners),
-            last,
-            forks: Vec::new(),
-            failure: self.failure.take(),
+        self.failure = None;
+    }
+
+    /// Why the capture failed, from what this thread and the others have recorded.
+    #[cold]
+    fn failure(&self, shared: &SharedRecording, code: u32) -> CaptureError {
+        let (own, others) = (&self.operations, &shared.operations);
+        let last = match others.last() {
+            Some((before, operation)) if *before == own.len() => Some(operation),
+            Some((_, operation)) => own.last().or(Some(operation)),
+            None => own.last(),
+        };
+        let own_failure = self.failure.map(|(before, operation, code)| {
+            let between = others.iter().filter(|(after, _)| *after <= before).count();
+            (before + between, operation, code)
+        });
+        let first = own_failure.into_iter().chain(shared.failure).min_by_key(|failure| failure.0);
+        let forks = shared.members.iter().map(|member| Fork::new(&member.stream, &member.joined));
+        CaptureError {
+            code,
+            first_failure: first.map(|(before, operation, code)| FailedOperation {
+                operation: LoggedOperation::new(before, &operation),
+                code,
+            }),
+            last_operation: last
+                .map(|operation| LoggedOperation::new(own.len() + others.len() - 1, operation)),
+            forks: forks.collect(),
         }
+    }
+}
+
+impl SharedRecording {
+    /// Makes the driver call of an operation and logs it, after `before` of the first thread's.
+    /// The lock is held over the call, so that nobody reads the driver's array of dependencies
+    /// meanwhile.
+    fn record(
+        &mut self,
+        before: usize,
+        operation: Operation,
+        retain: impl FnOnce(&mut Owners),
+        call: impl FnOnce() -> CudaResult<()>,
+    ) -> CudaResult<()> {
+        if let Err(error) = call() {
+            let before = before + self.operations.len();
+            self.failure.get_or_insert((before, operation, error.code()));
+            return Err(error);
+        }
+        retain(&mut self.owners);
+        self.operations.push((before, operation));
+        Ok(())
     }
 }
 

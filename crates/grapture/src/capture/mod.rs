@@ -5,6 +5,7 @@ mod gate;
 mod info;
 mod log;
 mod mode;
+mod thread_owned;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,19 +14,21 @@ use std::sync::Arc;
 
 use grapture_sys::{
     CU_STREAM_CAPTURE_STATUS_ACTIVE, CU_STREAM_CAPTURE_STATUS_NONE, CUDA_ERROR_ILLEGAL_STATE,
-    CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUgraph, CUstreamCaptureMode,
-    CUstreamCaptureStatus, Function,
+    CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUgraph, CUstreamCaptureMode, CUstreamCaptureStatus,
+    Function,
 };
 
 use crate::error::{CudaError, CudaResult, check};
 use crate::graph::{Graph, GraphExec};
 use crate::reclaim::drop_contained;
+use crate::retain::Owners;
 use crate::stream::Stream;
 
 pub use error::{CaptureError, FailedOperation, Fork, LoggedOperation};
 pub(crate) use gate::CaptureGate;
 pub use info::{CaptureInfo, CaptureStatus};
-pub(crate) use log::{CaptureLog, Recording, has_ended};
+pub(crate) use log::{CaptureLog, has_ended};
 pub use mode::{CaptureMode, ThreadCaptureMode};
 
 /// An open capture of a stream: what is submitted to the stream is recorded instead of run, and
@@ -150,26 +153,31 @@ impl<'s> StreamGraphCapture<'s> {
     pub fn end_graph(mut self) -> CudaResult<Graph> {
         self.ended = true;
         let mut raw = ptr::null_mut();
-        let (ended, recorded) = self.close(|| {
-            // It is over after that, unless a call failed before the driver saw the capture.
-            self.end_raw(&mut raw).inspect_err(|_| self.abandon())
+        let (ended, owners) = self.close(|| match self.end_raw(&mut raw) {
+            Ok(()) if raw.is_null() => Err(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED.0),
+            Ok(()) => Ok(raw),
+            Err(error) => {
+                // It is over after that, unless a call failed before the driver saw the capture.
+                self.abandon();
+                Err(error.code())
+            }
         });
         match ended {
-            Ok(()) if !raw.is_null() => {
-                // SAFETY: the driver gave the graph to this call alone.
-                unsafe {
-                    Graph::captured(self.stream.context(), raw, self.log.key(), recorded.owners)
-                }
+            // SAFETY: the driver gave the graph to this call alone.
+            Ok(raw) => unsafe {
+                Graph::captured(self.stream.context(), raw, self.log.key(), owners)
+            },
+            Err(error) => {
+                drop_contained(owners);
+                tracing::debug!(%error, "a capture failed");
+                Err(CudaError::Capture(Box::new(error)))
             }
-            Ok(()) => {
-                Err(self.failed(grapture_sys::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED.0, recorded))
-            }
-            Err(error) => Err(self.failed(error.code(), recorded)),
         }
     }
 
     fn end_raw(&self, raw: &mut CUgraph) -> CudaResult<()> {
-        if !self.is_ours()? {
+        // Only who has the raw handle can have ended it.
+        if self.stream.is_exposed() && !self.is_ours()? {
             // Other hands ended it: the stream's capture, if it has one, is not ours to end.
             return Err(CudaError::from(CUDA_ERROR_ILLEGAL_STATE));
         }
@@ -177,18 +185,6 @@ impl<'s> StreamGraphCapture<'s> {
             // SAFETY: a live stream that this capture began, and a live out-pointer.
             unsafe { (functions.cuStreamEndCapture)(stream, raw) }
         })
-    }
-
-    fn failed(&self, code: u32, recorded: log::Recorded) -> CudaError {
-        drop_contained(Box::new(recorded.owners));
-        let error = CaptureError {
-            code,
-            first_failure: recorded.failure,
-            last_operation: recorded.last,
-            forks: recorded.forks,
-        };
-        tracing::debug!(%error, "a capture failed");
-        CudaError::Capture(Box::new(error))
     }
 
     /// Whether the stream is in this very capture, active or invalidated.
@@ -211,7 +207,7 @@ impl<'s> StreamGraphCapture<'s> {
         }
     }
 
-    fn close<R>(&self, end: impl FnOnce() -> R) -> (R, log::Recorded) {
+    fn close<R>(&self, end: impl FnOnce() -> Result<R, u32>) -> (Result<R, CaptureError>, Owners) {
         let closed = self.log.close(end);
         self.stream.context().capture_ended();
         closed
@@ -223,8 +219,11 @@ impl Drop for StreamGraphCapture<'_> {
         if self.ended {
             return;
         }
-        let ((), recorded) = self.close(|| self.abandon());
-        drop_contained(Box::new(recorded.owners));
+        let (_, owners) = self.close(|| {
+            self.abandon();
+            Ok(())
+        });
+        drop_contained(owners);
     }
 }
 

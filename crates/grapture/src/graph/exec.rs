@@ -110,7 +110,7 @@ impl GraphExec {
     #[doc(alias = "cuGraphLaunch")]
     #[inline]
     pub fn launch(&self, stream: &Stream) -> CudaResult<()> {
-        check_launch_stream(&self.context, stream)?;
+        stream.require_context(&self.context, "stream")?;
         // The host is kept off the pinned memory from before the launch on (O6).
         let pinned = self.share.as_ref().map_or(&[][..], Share::pinned);
         let _submissions = match pinned {

@@ -112,7 +112,7 @@ fn pinned_to_device(
         operation,
         |owners| {
             submission.captured();
-            owners.retain(target.owner);
+            owners.retain_memory(target.owner);
             retain(owners);
         },
         // SAFETY: both memories have `bytes` bytes, and live until the copy is done: by the graph
@@ -145,7 +145,7 @@ pub(super) fn to_pinned<T: Pod>(
         operation,
         |owners| {
             submission.captured();
-            owners.retain(source.owner);
+            owners.retain_memory(source.owner);
             owners.retain_pinned(pinned, true);
         },
         // SAFETY: as in `pinned_to_device`, the other way round: the host neither reads nor writes
@@ -173,8 +173,8 @@ pub(super) fn device(
     stream.submit(
         Operation::new(OperationKind::Copy),
         |owners| {
-            owners.retain(target.owner);
-            owners.retain(source.owner);
+            owners.retain_memory(target.owner);
+            owners.retain_memory(source.owner);
         },
         // SAFETY: two pieces of device memory of the stream's context, of `bytes` bytes each, that
         // do not overlap (one is borrowed mutably). They live until the copy is done: by the graph

@@ -136,8 +136,8 @@ pub(super) fn copy(
     stream.submit(
         Operation::new(OperationKind::Copy),
         |owners| {
-            owners.retain(target.owner);
-            owners.retain(source.owner);
+            owners.retain_memory(target.owner);
+            owners.retain_memory(source.owner);
         },
         // SAFETY: `params` is a live local that the driver reads in the call. Both rectangles lie
         // within device memory of the stream's context (checked) that does not overlap (one is

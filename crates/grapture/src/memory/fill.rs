@@ -67,7 +67,7 @@ pub(super) fn all(target: RawSlice<'_>, value: &[u8], stream: &Stream) -> CudaRe
     let count = target.bytes / unit.bytes();
     stream.submit(
         Operation::new(OperationKind::Fill),
-        |owners| owners.retain(target.owner),
+        |owners| owners.retain_memory(target.owner),
         // SAFETY: live device memory of the stream's context, of `count` units and aligned for
         // them (checked). It lives until the fill is done: by the graph that records it (O2), else
         // by its own drop, which waits for it.
@@ -111,7 +111,7 @@ pub(super) fn rectangle(
     let unit = Unit::of(value, region_bytes.address)?;
     stream.submit(
         Operation::new(OperationKind::Fill),
-        |owners| owners.retain(target.owner),
+        |owners| owners.retain_memory(target.owner),
         // SAFETY: the rectangle lies within live device memory of the stream's context and is
         // aligned for the unit (checked). The memory lives until the fill is done: by the graph
         // that records it (O2), else by its own drop, which waits for it.

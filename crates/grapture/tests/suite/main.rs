@@ -5,6 +5,7 @@ mod common;
 
 mod attacks;
 mod capture;
+mod capture_threads;
 mod device;
 mod graph;
 mod launch;

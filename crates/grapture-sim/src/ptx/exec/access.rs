@@ -66,21 +66,50 @@ impl At {
 /// shorter than a warp.
 const PART: usize = 8;
 
-/// The address of the first lane, when the lanes access neighbours of `len` bytes.
-#[inline(always)]
-fn first_of_row(regs: &Registers, address: Address, len: usize) -> Option<u64> {
-    let offset = address.offset as u64;
-    match address.base {
-        Base::Wide(reg) => {
-            let base = regs.wide.get(reg);
-            apart_64(base, len as u64).then(|| base[0].wrapping_add(offset))
+/// What the addresses of all lanes have in common.
+#[derive(Clone, Copy, Debug)]
+enum Pattern {
+    /// Neighbours of the size of the access, from this address on.
+    Row(u64),
+    /// The same in all.
+    Same(u64),
+    /// Nothing that was looked for.
+    None,
+}
+
+impl Pattern {
+    #[inline(always)]
+    fn of(regs: &Registers, address: Address, len: usize) -> Self {
+        let offset = address.offset as u64;
+        let rest = LANES as u64 - 1;
+        match address.base {
+            Base::Wide(reg) => {
+                let base = regs.wide.get(reg);
+                let (first, span) = (base[0].wrapping_add(offset), base[31].wrapping_sub(base[0]));
+                // The ends are looked at first, because they mostly settle it.
+                if span == rest * len as u64 && apart_64(base, len as u64) {
+                    Self::Row(first)
+                } else if span == 0 && apart_64(base, 0) {
+                    Self::Same(first)
+                } else {
+                    Self::None
+                }
+            }
+            Base::Narrow(reg) => {
+                // A row that wraps at 32 bits lies beyond all shared memory, and is then not taken.
+                let base = regs.narrow.get(reg);
+                let first = u64::from(base[0].wrapping_add(offset as u32));
+                let span = base[31].wrapping_sub(base[0]);
+                if span == rest as u32 * len as u32 && apart_32(base, len as u32) {
+                    Self::Row(first)
+                } else if span == 0 && apart_32(base, 0) {
+                    Self::Same(first)
+                } else {
+                    Self::None
+                }
+            }
+            Base::Absolute | Base::Frame => Self::None,
         }
-        Base::Narrow(reg) => {
-            // A row that wraps at 32 bits lies beyond all shared memory, and is then not taken.
-            let base = regs.narrow.get(reg);
-            apart_32(base, len as u32).then(|| u64::from(base[0].wrapping_add(offset as u32)))
-        }
-        Base::Absolute | Base::Frame => None,
     }
 }
 
@@ -109,20 +138,23 @@ impl Near<'_> {
         left
     }
 
-    /// Loads 32-bit elements for all lanes, a part of them at a time; whether that was possible.
+    /// Loads 32-bit elements for all lanes, `past` their addresses, a part of the lanes at a time;
+    /// whether that was possible.
     #[inline(always)]
-    fn gather_parts(self, at: &[u64; LANES], out: &mut [u32; LANES]) -> bool {
+    fn gather_parts(self, at: &[u64; LANES], past: u64, out: &mut [u32; LANES]) -> bool {
         let (at, _) = at.as_chunks::<PART>();
         let (out, _) = out.as_chunks_mut::<PART>();
         for (at, out) in at.iter().zip(out) {
-            let (offset, step) = (self.offset(at[0]), at[1].wrapping_sub(at[0]));
+            let offset = self.offset(at[0].wrapping_add(past));
+            let step = at[1].wrapping_sub(at[0]);
             let done = if step == 4 && apart_64(at, 4) {
                 self.bytes.load_u32s(offset, out)
             } else if step == 0 && apart_64(at, 0) {
                 self.bytes.load_u32(offset).map(|value| *out = [value; PART])
             } else {
                 let load = |(out, at): (&mut u32, &u64)| {
-                    self.bytes.load_u32(self.offset(*at)).map(|value| *out = value)
+                    let offset = self.offset(at.wrapping_add(past));
+                    self.bytes.load_u32(offset).map(|value| *out = value)
                 };
                 out.iter_mut().zip(at).try_for_each(load)
             };
@@ -163,8 +195,19 @@ impl Memory<'_> {
         (address, frame): (Address, u32),
         mask: u32,
     ) -> Result<(), LaneFault> {
-        if mask == FULL && element.fills() && self.load_row(regs, space, element, d, address) {
-            return Ok(());
+        if mask == FULL && element.fills() {
+            match Pattern::of(regs, address, usize::from(element.bytes)) {
+                Pattern::Row(first) if self.load_row(regs, space, element, d, first) => {
+                    return Ok(());
+                }
+                Pattern::Same(at) if space != Space::Local => {
+                    return self.load_same(regs, local, (space, element, d), at, mask);
+                }
+                Pattern::None if self.load_parts(regs, space, element, d, address) => {
+                    return Ok(());
+                }
+                _ => {}
+            }
         }
         self.load_at(regs, local, (space, element, d), &At::of(regs, address, frame), mask)
     }
@@ -177,11 +220,8 @@ impl Memory<'_> {
         space: Space,
         element: Element,
         d: Reg,
-        address: Address,
+        first: u64,
     ) -> bool {
-        let Some(first) = first_of_row(regs, address, usize::from(element.bytes)) else {
-            return false;
-        };
         let Some(near) = self.near(space, first) else { return false };
         let offset = near.offset(first);
         let loaded = match element.width {
@@ -189,6 +229,27 @@ impl Memory<'_> {
             _ => near.bytes.load_u32s(offset, regs.narrow.get_mut(d)),
         };
         loaded.is_ok()
+    }
+
+    /// Loads 32-bit elements at 64-bit addresses, a part of the lanes at a time; whether that was
+    /// possible.
+    #[inline(always)]
+    fn load_parts(
+        &mut self,
+        regs: &mut Registers,
+        space: Space,
+        element: Element,
+        d: Reg,
+        address: Address,
+    ) -> bool {
+        let Base::Wide(reg) = address.base else { return false };
+        if element.bytes != 4 {
+            return false;
+        }
+        let offset = address.offset as u64;
+        let at = regs.wide.get(reg);
+        let Some(near) = self.near(space, at[0].wrapping_add(offset)) else { return false };
+        near.gather_parts(at, offset, regs.narrow.get_mut(d))
     }
 
     /// Loads from addresses that are no row.
@@ -232,7 +293,9 @@ impl Memory<'_> {
             }
             return self.load_each(regs, local, (space, element, d), &[at; LANES], mask);
         }
-        let value = self.read((local, 0), space, at, len).map_err(|kind| (kind, first))?;
+        let value = self
+            .read((local, 0), (space, element.strong), at, len)
+            .map_err(|kind| (kind, first))?;
         let value = element.extend(value);
         match element.width {
             64 => regs.wide.put(d, &[value; LANES], mask),
@@ -257,7 +320,7 @@ impl Memory<'_> {
             && element.bytes == 4
             && element.fills()
             && let Some(near) = near
-            && near.gather_parts(at, regs.narrow.get_mut(d))
+            && near.gather_parts(at, 0, regs.narrow.get_mut(d))
         {
             return Ok(());
         }
@@ -272,7 +335,7 @@ impl Memory<'_> {
         };
         for lane in lanes(left) {
             out[lane] = self
-                .read((local, lane), space, at[lane], usize::from(element.bytes))
+                .read((local, lane), (space, element.strong), at[lane], usize::from(element.bytes))
                 .map_err(|kind| (kind, lane as u32))?;
         }
         for value in &mut out {
@@ -298,7 +361,7 @@ impl Memory<'_> {
     ) -> Result<(), LaneFault> {
         if mask == FULL
             && element.fills()
-            && let Some(first) = first_of_row(regs, address, usize::from(element.bytes))
+            && let Pattern::Row(first) = Pattern::of(regs, address, usize::from(element.bytes))
             && let Some(near) = self.near(space, first)
         {
             let offset = near.offset(first);
@@ -360,7 +423,7 @@ impl Memory<'_> {
         };
         for lane in lanes(left) {
             let len = usize::from(element.bytes);
-            self.write((local, lane), space, at[lane], len, values[lane])
+            self.write((local, lane), (space, element.strong), at[lane], len, values[lane])
                 .map_err(|kind| (kind, lane as u32))?;
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use super::memory::{LaneFault, Memory, classify, load, refused, store};
 use super::registers::{LANES, Reg, Registers};
+use crate::memory::accesses::AccessKind;
 use crate::memory::bytes::{AccessError, SharedBytes};
 use crate::ptx::alu::{self, flush, nan};
 use crate::ptx::fault::FaultKind;
@@ -283,14 +284,19 @@ impl Memory<'_> {
             let (bytes, offset) = self
                 .find(space, place, len)
                 .map_err(|_| (FaultKind::IllegalAddress { address, len, write: true }, lane))?;
-            let (place, operands) = ((bytes, offset), [a, b]);
+            // An exchange does not care for what was there.
+            if kind.op != AtomicOp::Exch && !bytes.is_written(offset, len) {
+                return Err((FaultKind::Uninitialised { address, len }, lane));
+            }
+            let (target, operands) = ((bytes, offset), [a, b]);
             let shared = space == Space::Shared;
             let done = if alone {
-                kind.apply_alone(place, operands, shared)
+                kind.apply_alone(target, operands, shared)
             } else {
-                kind.apply(place, operands, shared)
+                kind.apply(target, operands, shared)
             };
             let old = done.map_err(|error| (refused(error, address, len, true), lane))?;
+            self.note(AccessKind::Atomic, space, place, len);
             if d != NO_REG {
                 if wide {
                     regs.wide.get_mut(d)[index] = old;

@@ -5,6 +5,7 @@ use super::memory::{GlobalMemory, Memory};
 use super::registers::LANES;
 use super::special::Place;
 use super::warp::{Machine, Status, Stop, Warp};
+use crate::memory::accesses::Accesses;
 use crate::ptx::fault::{Fault, FaultKind};
 
 /// Instructions that a warp runs before the next one has its turn.
@@ -53,13 +54,14 @@ impl<'a> Block<'a> {
         shape: Shape,
         global: &'a dyn GlobalMemory,
         params: &'a [u8],
+        notes: bool,
     ) -> Self {
         let shared = shape.static_shared + shape.dynamic_shared;
         let warps = shape.threads().div_ceil(LANES as u32);
         Self {
             machine,
             shape,
-            memory: Memory::new(global, shared, params),
+            memory: Memory::new(global, shared, params, notes),
             barriers: Barriers::new(shape.threads()),
             warps: (0..warps).map(|warp| Warp::new(machine, place(&shape, warp))).collect(),
             index: [0; 3],
@@ -78,6 +80,11 @@ impl<'a> Block<'a> {
             let mask = if left >= 32 { u32::MAX } else { (1 << left) - 1 };
             warp.start(self.machine, &mut self.memory, index, mask);
         }
+    }
+
+    /// What it noted of accesses to global memory.
+    pub fn take_notes(&mut self) -> Accesses {
+        self.memory.take_notes()
     }
 
     /// The instructions that its threads have run.

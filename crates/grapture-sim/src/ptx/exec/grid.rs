@@ -9,6 +9,7 @@ use super::memory::GlobalMemory;
 use super::registers::{Constants, LANES, Lanes};
 use super::warp::Machine;
 use super::workspace::{self, WithWorkspace};
+use crate::memory::accesses::Accesses;
 use crate::ptx::extra::Console;
 use crate::ptx::fault::{Fault, FaultKind};
 use crate::ptx::ir::Pooled;
@@ -33,6 +34,8 @@ pub struct Options<'a> {
     pub multiprocessors: u32,
     /// Where `printf` of the kernel writes; nowhere if absent.
     pub console: Option<&'a dyn Console>,
+    /// Where accesses to global memory are noted, which makes them slow.
+    pub accesses: Option<&'a Mutex<Accesses>>,
 }
 
 /// A launch of a kernel.
@@ -205,8 +208,10 @@ impl Launch<'_> {
         progress: &'w Progress<'w>,
         total: u64,
     ) {
-        let fresh = || Block::new(machine, shape, memory, self.params);
-        let mut worker = Worker { progress, total, idle: Vec::new(), running: VecDeque::new() };
+        let notes = self.options.accesses;
+        let fresh = || Block::new(machine, shape, memory, self.params, notes.is_some());
+        let (idle, running) = (Vec::new(), VecDeque::new());
+        let mut worker = Worker { progress, total, idle, running, notes };
         let begin = |worker: &mut Worker<'w>| match worker.claim() {
             Some(number) => {
                 let mut block = worker.idle.pop().unwrap_or_else(fresh);
@@ -241,6 +246,7 @@ struct Worker<'w> {
     total: u64,
     idle: Vec<Block<'w>>,
     running: VecDeque<Block<'w>>,
+    notes: Option<&'w Mutex<Accesses>>,
 }
 
 impl Worker<'_> {
@@ -257,7 +263,12 @@ impl Worker<'_> {
             self.progress.fail(block.stopped());
             return None;
         }
-        match block.turn() {
+        let turn = block.turn();
+        if let Some(notes) = self.notes {
+            let mut notes = notes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            notes.merge(block.take_notes());
+        }
+        match turn {
             Ok(true) => {
                 self.progress.executed.fetch_add(block.executed(), Ordering::Relaxed);
                 self.idle.push(block);

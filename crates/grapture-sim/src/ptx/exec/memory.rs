@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::memory::accesses::{AccessKind, Accesses};
 use crate::memory::bytes::{AccessError, SharedBytes};
 use crate::ptx::fault::FaultKind;
 use crate::ptx::types::Space;
@@ -90,7 +91,9 @@ impl Cache<'_> {
     /// The region of an access.
     #[inline(always)]
     fn region(&mut self, address: u64, len: u64) -> Option<&Region> {
-        let holds = |region: &Region| region.offset(address, len).is_some();
+        // Memory can be freed while the kernel runs.
+        let holds =
+            |region: &Region| region.offset(address, len).is_some() && !region.bytes.is_retired();
         if !self.regions.get(self.last).is_some_and(holds) {
             self.last = self.look_up(address, len)?;
         }
@@ -100,7 +103,8 @@ impl Cache<'_> {
     /// The place of a region that was not used last.
     #[cold]
     fn look_up(&mut self, address: u64, len: u64) -> Option<usize> {
-        let holds = |region: &Region| region.offset(address, len).is_some();
+        let holds =
+            |region: &Region| region.offset(address, len).is_some() && !region.bytes.is_retired();
         if let Some(place) = self.regions.iter().position(holds) {
             return Some(place);
         }
@@ -125,6 +129,9 @@ impl Cache<'_> {
     #[inline(always)]
     fn near(&mut self, address: u64) -> Option<Near<'_>> {
         let region = self.region(address, 1)?;
+        if region.bytes.is_shadowed() {
+            return None;
+        }
         let whole = region.start == 0 && region.len == region.bytes.len() as u64;
         whole.then_some(Near { bytes: &region.bytes, base: region.base })
     }
@@ -136,6 +143,10 @@ pub struct Memory<'a> {
     /// Shared memory.
     pub shared: SharedBytes,
     params: &'a [u8],
+    /// Where accesses to global memory are noted; then each is looked at for itself.
+    noted: Option<Accesses>,
+    /// The line of the instruction that runs, where accesses are noted.
+    pub line: u32,
 }
 
 /// The bytes around an address, for accesses that stay near it.
@@ -158,9 +169,33 @@ pub type LaneFault = (FaultKind, u32);
 
 impl<'a> Memory<'a> {
     /// The memory of a block with so much shared memory.
-    pub fn new(memory: &'a dyn GlobalMemory, shared_bytes: usize, params: &'a [u8]) -> Self {
+    pub fn new(
+        memory: &'a dyn GlobalMemory,
+        shared_bytes: usize,
+        params: &'a [u8],
+        notes: bool,
+    ) -> Self {
         let global = Cache { memory, regions: Vec::new(), last: 0, next: 0 };
-        Self { global, shared: SharedBytes::new(shared_bytes), params }
+        let noted = notes.then(Accesses::default);
+        Self { global, shared: SharedBytes::new(shared_bytes), params, noted, line: 0 }
+    }
+
+    /// Whether accesses to global memory are noted.
+    #[inline(always)]
+    pub fn notes(&self) -> bool {
+        self.noted.is_some()
+    }
+
+    /// The accesses since it was asked last.
+    pub fn take_notes(&mut self) -> Accesses {
+        self.noted.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Notes an access to global memory.
+    pub fn note(&mut self, kind: AccessKind, space: Space, address: u64, len: usize) {
+        if let (Some(noted), Space::Global | Space::Const) = (&mut self.noted, space) {
+            noted.add(kind, self.line, address, len as u64);
+        }
     }
 
     /// The bytes behind an address of global or shared memory.
@@ -186,6 +221,9 @@ impl<'a> Memory<'a> {
     /// looked at for itself.
     #[inline(always)]
     pub(super) fn near(&mut self, space: Space, address: u64) -> Option<Near<'_>> {
+        if self.noted.is_some() {
+            return None;
+        }
         match space {
             Space::Shared => Some(Near { bytes: &self.shared, base: 0 }),
             Space::Generic => match classify(address) {
@@ -202,7 +240,7 @@ impl<'a> Memory<'a> {
     pub(super) fn read(
         &mut self,
         (local, lane): (&Local, usize),
-        space: Space,
+        (space, strong): (Space, bool),
         address: u64,
         len: usize,
     ) -> Result<u64, FaultKind> {
@@ -224,7 +262,13 @@ impl<'a> Memory<'a> {
             }
             _ => {
                 let (bytes, offset) = self.find(space, at, len).map_err(|_| illegal)?;
-                load(bytes, offset, len).map_err(|error| refused(error, address, len, false))
+                let value = load(bytes, offset, len);
+                let value = value.map_err(|error| refused(error, address, len, false))?;
+                if !bytes.is_written(offset, len) {
+                    return Err(FaultKind::Uninitialised { address, len });
+                }
+                self.note(weakly(AccessKind::Read, strong), space, at, len);
+                Ok(value)
             }
         }
     }
@@ -233,7 +277,7 @@ impl<'a> Memory<'a> {
     pub(super) fn write(
         &mut self,
         (local, lane): (&mut Local, usize),
-        space: Space,
+        (space, strong): (Space, bool),
         address: u64,
         len: usize,
         value: u64,
@@ -248,8 +292,15 @@ impl<'a> Memory<'a> {
             return local.write(lane, at, len, value).ok_or(illegal);
         }
         let (bytes, offset) = self.find(space, at, len).map_err(|_| illegal)?;
-        store(bytes, offset, len, value).map_err(|error| refused(error, address, len, true))
+        store(bytes, offset, len, value).map_err(|error| refused(error, address, len, true))?;
+        self.note(weakly(AccessKind::Write, strong), space, at, len);
+        Ok(())
     }
+}
+
+/// What a load or store is: one that is strong counts as atomic.
+fn weakly(kind: AccessKind, strong: bool) -> AccessKind {
+    if strong { AccessKind::Atomic } else { kind }
 }
 
 fn range(at: u64, len: usize) -> Option<std::ops::Range<usize>> {

@@ -230,6 +230,9 @@ impl Warp {
                     continue;
                 }
             }
+            if memory.notes() {
+                memory.line = machine.code.lines[pc as usize];
+            }
             match self.plain(machine, &inst.op, (frame, clock), memory, active) {
                 Some(Ok(())) => pc += 1,
                 Some(Err((kind, lane))) => return Err(Stop { kind, lane, pc }),

@@ -2,6 +2,7 @@
 //! which is one of the moments when they may be.
 
 use super::{Env, Operands, lanes};
+use crate::memory::accesses::AccessKind;
 use crate::ptx::exec::memory::LaneFault;
 use crate::ptx::fault::FaultKind;
 use crate::ptx::types::Space;
@@ -53,7 +54,11 @@ impl AsyncCopy {
                 let found = env.memory.find(Space::Global, from, taken);
                 let (region, offset) = found.map_err(|_| illegal(from, false))?;
                 let into = bytes.get_mut(..taken).unwrap_or(&mut []);
+                if !region.is_written(offset, taken) {
+                    return Err(fault(FaultKind::Uninitialised { address: from, len: taken }));
+                }
                 region.read(offset, into).map_err(|_| illegal(from, false))?;
+                env.memory.note(AccessKind::Read, Space::Global, from, taken);
             }
             let found = env.memory.find(Space::Shared, to, len);
             let (region, offset) = found.map_err(|_| illegal(to, true))?;

@@ -2,6 +2,7 @@
 
 use super::fragment::Fragment;
 use super::{Env, Operands};
+use crate::memory::accesses::AccessKind;
 use crate::ptx::exec::memory::{LaneFault, classify};
 use crate::ptx::fault::FaultKind;
 use crate::ptx::types::Space;
@@ -65,7 +66,11 @@ impl Tile {
         let (region, offset) = env.memory.find(space, place, len).map_err(|_| illegal)?;
         let mut bytes = [0; 8];
         let into = bytes.get_mut(..len).ok_or(illegal)?;
+        if !region.is_written(offset, len) {
+            return Err(FaultKind::Uninitialised { address, len });
+        }
         region.read(offset, into).map_err(|_| illegal)?;
+        env.memory.note(AccessKind::Read, space, place, len);
         Ok(u64::from_le_bytes(bytes))
     }
 
@@ -75,7 +80,9 @@ impl Tile {
         let (space, place) = self.place(address);
         let (region, offset) = env.memory.find(space, place, len).map_err(|_| illegal)?;
         let bytes = value.to_le_bytes();
-        region.write(offset, bytes.get(..len).ok_or(illegal)?).map_err(|_| illegal)
+        region.write(offset, bytes.get(..len).ok_or(illegal)?).map_err(|_| illegal)?;
+        env.memory.note(AccessKind::Write, space, place, len);
+        Ok(())
     }
 
     fn place(self, address: u64) -> (Space, u64) {

@@ -9,6 +9,12 @@ use crate::ptx::exec::registers::Reg;
 use crate::ptx::ir::{Element, NO_REG, Op};
 use crate::ptx::types::{Class, Space, Type};
 
+/// Whether a load or store counts as atomic where races are looked for.
+fn is_strong(modifiers: &Modifiers<'_>) -> bool {
+    let words = ["volatile", "relaxed", "acquire", "release", "mmio"];
+    words.iter().any(|word| modifiers.contains(word))
+}
+
 impl<'a> FunctionLowering<'_, 'a> {
     /// Compiles one of these instructions; `false` when it is none.
     pub(super) fn memory(
@@ -52,7 +58,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(true)
     }
 
-    fn element(&self, ty: Type, width: usize) -> Result<Element> {
+    fn element(&self, ty: Type, width: usize, strong: bool) -> Result<Element> {
         if ty == Type::B128 {
             return Err(self.unsupported("loads and stores of 128 bits are not supported"));
         }
@@ -60,7 +66,8 @@ impl<'a> FunctionLowering<'_, 'a> {
             return Err(self.error(format!("type '.{}' is not allowed here", ty.name())));
         }
         let signed = ty.class() == Class::Signed;
-        Ok(Element { bytes: ty.bytes() as u8, signed, width: 8 * width.max(ty.bytes()) as u8 })
+        let width = 8 * width.max(ty.bytes()) as u8;
+        Ok(Element { bytes: ty.bytes() as u8, signed, width, strong })
     }
 
     /// Space, number of elements and type of a load or store.
@@ -145,6 +152,7 @@ impl<'a> FunctionLowering<'_, 'a> {
     }
 
     fn load(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
+        let strong = is_strong(modifiers);
         let operands = self.without_policy(modifiers, operands, 2)?;
         let acquire = qualifiers::load(modifiers).map_err(|message| self.error(message))?;
         let (space, count, ty) = self.access(modifiers)?;
@@ -157,11 +165,11 @@ impl<'a> FunctionLowering<'_, 'a> {
                 _ => d,
             };
             let (d, width) = self.element_register(d, ty, true)?;
-            let element = self.element(ty, width)?;
+            let element = self.element(ty, width, strong)?;
             self.emit(Op::Load { space, element, d, address });
         } else {
             let (list, width) = self.list(d, count, ty, true)?;
-            let element = self.element(ty, width)?;
+            let element = self.element(ty, width, strong)?;
             self.emit(Op::LoadList { space, element, list, count: count as u8, address });
         }
         if acquire {
@@ -171,6 +179,7 @@ impl<'a> FunctionLowering<'_, 'a> {
     }
 
     fn store(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
+        let strong = is_strong(modifiers);
         let operands = self.without_policy(modifiers, operands, 2)?;
         let release = qualifiers::store(modifiers).map_err(|message| self.error(message))?;
         let (space, count, ty) = self.access(modifiers)?;
@@ -185,11 +194,11 @@ impl<'a> FunctionLowering<'_, 'a> {
         if count == 1 {
             let (a, width) = self.element_register(a, ty, false)?;
             let (a, width) = self.narrowed(a, width, ty)?;
-            let element = self.element(ty, width)?;
+            let element = self.element(ty, width, strong)?;
             self.emit(Op::Store { space, element, a, address });
         } else {
             let (list, width) = self.list(a, count, ty, false)?;
-            let element = self.element(ty, width)?;
+            let element = self.element(ty, width, strong)?;
             self.emit(Op::StoreList { space, element, list, count: count as u8, address });
         }
         Ok(())
