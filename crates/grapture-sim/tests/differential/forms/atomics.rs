@@ -32,8 +32,6 @@ fn one(forms: &mut Forms, space: &str, place: &str, op: &str, ty: &str) {
         let after = format!("ld{space}.b{bits} %y, [{place}];");
         let name = format!("atom{space}.{op}{flush}.{ty}");
         let body = format!("{stored} {name} %x, [{place}], {operands}; {after}");
-        let body =
-            if bits == 16 && op == "cas" { body.replace("selp.b16", "selp.b16") } else { body };
         forms.body(name, &[ty, ty], &inputs, body);
         let name = format!("red{space}.{op}{flush}.{ty}");
         let body = format!("{stored} {name} [{place}], {operands}; {after}").replace("%y", "%x");
@@ -90,11 +88,8 @@ fn vectors(forms: &mut Forms) {
         let bits = 8 * crate::value::Value::of(ty).bytes();
         let store = format!("st.global.v2.b{bits} [%at], {{%a, %b}};");
         let body = format!(
-            "{store} atom.global.{op}.v2.{ty} {{%x, %y}}, [%at], {{%c, %d}}; ld.global.v2.b{bits} {{%z, %w}}, [%at];"
+            "{store} atom.global.v2.{ty}.{op} {{%x, %y}}, [%at], {{%c, %d}}; ld.global.v2.b{bits} {{%z, %w}}, [%at];"
         );
-        let body = body
-            .replace(&format!(".{op}.v2"), &format!(".v2.{ty}.{op}"))
-            .replace(&format!(".{op}.{ty} "), &format!(".{op} "));
         forms.body(format!("atom.global.v2.{ty}.{op}"), &[ty; 4], &[ty; 4], body);
         let body = format!(
             "{store} red.global.v2.{ty}.{op} [%at], {{%c, %d}}; ld.global.v2.b{bits} {{%x, %y}}, [%at];"

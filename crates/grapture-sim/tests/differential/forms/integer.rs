@@ -7,7 +7,8 @@ pub fn forms(forms: &mut Forms) {
     for ty in TYPES {
         for op in ["add", "sub", "mul.lo", "mul.hi", "div", "rem", "min", "max", "and", "or", "xor"]
         {
-            if !(matches!(op, "and" | "or" | "xor") && ty == "pred") && !is_real(ty) {
+            let of_predicates = matches!(op, "and" | "or" | "xor") && ty == "pred";
+            if !of_predicates && !is_real(ty) {
                 forms.op(format!("{op}.{ty}"), ty, &[ty, ty]);
             }
         }

@@ -87,12 +87,12 @@ fn matches(forms: &mut Forms) {
         ("b32", "%a, -1"),
         ("u32", "%a, 3"),
     ] {
-        let own = if ty == "b64" { ("b64", "%l0") } else { ("b32", "%r0") };
-        let masked = format!("and.{} {}, {mask}; ", own.0, [own.1].concat());
-        let masked = masked.replace("%a,", &format!("{}", "%a,"));
-        let body = format!("{masked} match.any.sync.{ty} %x, {}, -1;", own.1);
+        // Of few values, so that some are equal.
+        let (bits, own) = if ty == "b64" { ("b64", "%l0") } else { ("b32", "%r0") };
+        let masked = format!("and.{bits} {own}, {mask}; ");
+        let body = format!("{masked} match.any.sync.{ty} %x, {own}, -1;");
         forms.body(format!("match.any.sync.{ty} of {mask}"), &["b32"], &[ty], body);
-        let body = format!("{masked} match.all.sync.{ty} %x|%y, {}, -1;", own.1);
+        let body = format!("{masked} match.all.sync.{ty} %x|%y, {own}, -1;");
         forms.body(format!("match.all.sync.{ty} of {mask}"), &["b32", "pred"], &[ty], body);
     }
 }
