@@ -1,4 +1,4 @@
-//! What kernels print: kept until the program waits, as a driver keeps it.
+//! What kernels print: kept until they end. A driver shows it soon after that, asked or not.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -11,7 +11,7 @@ use crate::sim::lock;
 /// lost.
 const ROOM: usize = 8_650_752;
 
-/// The texts that no call has yet brought out.
+/// The texts that are yet to be shown.
 #[derive(Debug, Default)]
 pub(crate) struct Console {
     kept: Mutex<Kept>,

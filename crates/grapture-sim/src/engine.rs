@@ -184,8 +184,6 @@ impl Engine {
         if let Some(races) = &self.races {
             races.settle(id, TaskId(dag.last));
         }
-        drop(dag);
-        self.show_prints();
     }
 
     /// Waits for everything that was submitted in a context so far.
@@ -197,15 +195,6 @@ impl Engine {
         });
         if let Some(races) = &self.races {
             races.settle_context(key, last, TaskId(dag.last));
-        }
-        drop(dag);
-        self.show_prints();
-    }
-
-    /// A program that has waited sees what its kernels printed.
-    fn show_prints(&self) {
-        if let Some(sim) = self.sim.get().and_then(Weak::upgrade) {
-            sim.console.flush();
         }
     }
 

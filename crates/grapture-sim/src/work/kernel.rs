@@ -93,6 +93,8 @@ impl KernelWork {
         let threads = self.grid.iter().chain(&self.block).map(|n| u64::from(*n)).product::<u64>();
         let workers = if threads < SMALL { 1 } else { sim.config.worker_count() };
         let outcome = launch.run(&Reach(&sim.memory), workers);
+        // What it printed is seen before anyone learns that it has ended.
+        sim.console.flush();
         if let Some(accesses) = accesses {
             accesses.merge(std::mem::take(&mut *lock(&noted)));
         }
