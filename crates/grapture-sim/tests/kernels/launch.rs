@@ -114,16 +114,14 @@ impl Loaded {
         let null = std::ptr::null_mut();
         let (shared, params) = (case.shared, params.as_mut_ptr());
         let functions = driver.functions();
-        // SAFETY: the function lives; there is a value for each of its parameters, of its size.
-        let code = unsafe {
-            if case.cooperative {
-                let launch = functions.cuLaunchCooperativeKernel;
-                launch(function, gx, gy, gz, bx, by, bz, shared, null, params)
-            } else {
-                let launch = functions.cuLaunchKernel;
-                let extra = std::ptr::null_mut();
-                launch(function, gx, gy, gz, bx, by, bz, shared, null, params, extra)
-            }
+        let code = if case.cooperative {
+            let launch = functions.cuLaunchCooperativeKernel;
+            // SAFETY: the function lives; there is a value for each of its parameters, of its size.
+            unsafe { launch(function, gx, gy, gz, bx, by, bz, shared, null, params) }
+        } else {
+            let (launch, extra) = (functions.cuLaunchKernel, std::ptr::null_mut());
+            // SAFETY: as above.
+            unsafe { launch(function, gx, gy, gz, bx, by, bz, shared, null, params, extra) }
         };
         assert_eq!(code.0, 0, "{}", case.name);
         // SAFETY: the null stream.
