@@ -1,5 +1,6 @@
 //! `cargo xtask fixtures`: the `.ptx` beside each `.cu`. `docs/fixtures.md` says why it is made so.
 
+mod nvcc_kernels;
 mod nvrtc;
 
 use std::fs;
@@ -35,20 +36,26 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
     let ptxas = pypi::find(&pypi::package(root, PTXAS)?, "ptxas")?;
     make_executable(&ptxas)?;
     let mut stale = Vec::new();
-    for source in sources(root)? {
-        let ptx = compile(&compiler, &source)?;
-        let target = source.with_extension("ptx");
+    let mut keep = |target: PathBuf, made: Vec<u8>| -> Result<()> {
         let name = target.strip_prefix(root).unwrap_or(&target).display().to_string();
-        assemble(root, &ptxas, &ptx).with_context(|| format!("{name} is not accepted"))?;
-        if fs::read_to_string(&target).is_ok_and(|committed| committed == ptx) {
+        if fs::read(&target).is_ok_and(|committed| committed == made) {
             println!("{name} is what its source gives");
         } else if options.check {
             stale.push(name);
         } else {
-            fs::write(&target, ptx).with_context(|| format!("cannot write {name}"))?;
+            fs::write(&target, made).with_context(|| format!("cannot write {name}"))?;
             println!("{name} was written");
         }
+        Ok(())
+    };
+    for source in sources(root)? {
+        let ptx = compile(&compiler, &source)?;
+        let target = source.with_extension("ptx");
+        assemble(root, &ptxas, &ptx)
+            .with_context(|| format!("{} is not accepted", target.display()))?;
+        keep(target, ptx.into_bytes())?;
     }
+    nvcc_kernels::make(root, &mut keep)?;
     if !stale.is_empty() {
         bail!("{} differ from what their sources give", stale.join(", "));
     }

@@ -3,10 +3,12 @@
 mod bench;
 mod bindings;
 mod bundle;
+mod candle;
 mod clients;
 mod fixtures;
 mod fuzz;
 mod layout;
+mod nvcc;
 mod process;
 mod pypi;
 mod sanitize;
@@ -33,6 +35,8 @@ enum Job {
     Bindings(bindings::Options),
     /// Compiles each `.cu` of the fixtures to the `.ptx` beside it
     Fixtures(fixtures::Options),
+    /// Compiles the kernels of the crate candle-kernels, and runs every one of them
+    Candle(candle::Options),
     /// Builds the simulated driver as a drop-in `libcuda.so.1` in `target/sim/`
     SimLib,
     /// Runs programs that others wrote on the simulated driver, and says which of their cases hold
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
         Job::Test(options) => tests_run::run(&root, &options),
         Job::Bindings(options) => bindings::run(&root, &options),
         Job::Fixtures(options) => fixtures::run(&root, &options),
+        Job::Candle(options) => candle::run(&root, &options),
         Job::SimLib => sim_lib::run(&root),
         Job::Clients(options) => clients::run(&root, &options),
         Job::Fuzz(options) => fuzz::run(&root, &options),

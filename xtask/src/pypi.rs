@@ -15,19 +15,26 @@ pub fn cache(root: &Path) -> PathBuf {
 
 /// The folder with the unpacked content of a package such as `libclang==18.1.1`, fetched once.
 pub fn package(root: &Path, requirement: &str) -> Result<PathBuf> {
-    let folder = cache(root).join(requirement.replace("==", "-"));
+    packages(root, &requirement.replace("==", "-"), &[requirement])
+}
+
+/// The folder of that name with the unpacked content of several packages, fetched once.
+pub fn packages(root: &Path, name: &str, requirements: &[&str]) -> Result<PathBuf> {
+    let folder = cache(root).join(name);
     let done = folder.join(".done");
     if done.is_file() {
         return Ok(folder);
     }
-    println!("fetching {requirement}");
+    println!("fetching {}", requirements.join(", "));
     let download = folder.join("download");
     fs::create_dir_all(&download)?;
     let pip = ["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"];
     process::run(
         Command::new("python3")
             .args(pip)
-            .args(["--disable-pip-version-check", requirement, "--dest"])
+            .arg("--disable-pip-version-check")
+            .args(requirements)
+            .arg("--dest")
             .arg(&download),
     )?;
     for entry in fs::read_dir(&download)? {

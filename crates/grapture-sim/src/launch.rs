@@ -118,6 +118,10 @@ fn check_measures(
     }
     if let Some(cluster) = attributes.cluster.or(code.required_cluster) {
         check_cluster(settings, shape.grid, cluster)?;
+        // A block is a cluster of its own to the interpreter.
+        if code.reads_cluster && cluster != [1; 3] {
+            return Err(CUDA_ERROR_NOT_SUPPORTED);
+        }
     }
     if attributes.cooperative {
         let per_sm = occupancy::blocks(code, threads as usize, shape.shared_bytes as usize);

@@ -23,6 +23,7 @@ mod abi;
 mod calls;
 mod capture;
 mod config;
+mod console;
 mod context;
 mod device;
 mod device_config;

@@ -13,6 +13,7 @@ use grapture_sys::{
 use crate::calls::Calls;
 use crate::capture::Captures;
 use crate::config::SimConfig;
+use crate::console::Console;
 use crate::context::{Context, ThreadState};
 use crate::device::Device;
 use crate::engine::Engine;
@@ -42,6 +43,8 @@ pub(crate) struct Sim {
     pub(crate) engine: Engine,
     /// All memory that has an address.
     pub(crate) memory: Memory,
+    /// What kernels print.
+    pub(crate) console: Console,
     state: Mutex<State>,
     last_fault: Mutex<Option<String>>,
 }
@@ -107,6 +110,7 @@ impl Sim {
             trace: config.trace_path().and_then(open_trace),
             engine: Engine::new(&config),
             memory: Memory::new(memory.collect(), config.checks_uninitialised()),
+            console: Console::default(),
             config,
             slot,
             state: Mutex::new(state),

@@ -153,7 +153,7 @@ fn floats_flush_saturate_and_make_one_nan() {
         [single(f32::INFINITY), single(f32::INFINITY), 0],
         0x7fff_ffff,
     );
-    check("neg.f32 %f, %f0;", "%f", [0x7f80_0001, 0, 0], 0xff80_0001);
+    check("neg.f32 %f, %f0;", "%f", [0x7f80_0001, 0, 0], 0x7fff_ffff);
     check(
         "fma.rn.f32 %f, %f0, %f1, %f2;",
         "%f",
@@ -360,7 +360,7 @@ fn bad_text_is_refused_with_its_place() {
     refused(&body("add.foo.s32 %r0, %r1, %r2;"), Invalid, 6, "unknown modifier '.foo'");
     refused(&body("bra nowhere;"), Invalid, 6, "unknown label 'nowhere'");
     refused(&body("@%r0 bra x; x:"), Invalid, 6, "not a predicate");
-    refused(&body("wmma.mma.sync;"), Unsupported, 6, "not supported");
+    refused(&body("wgmma.fence.sync.aligned;"), Unsupported, 6, "not supported");
     refused(&body("ld.global.u32 %r0, [nothing];"), Invalid, 6, "unknown symbol 'nothing'");
     refused(&body("add.s32 %r0 %r1;"), Invalid, 6, "found '%r1'");
     refused(&body("/* open"), Invalid, 6, "unterminated comment");

@@ -81,7 +81,8 @@ pub(crate) fn cuLibraryLoadData(
     out.required()?;
     check_options(library_options, library_count)?;
     let options = JitOptions::read(count, options, values)?;
-    load(sim, out, Image::read(image), options)
+    let image = Image::read(image, sim.config.newest_capability());
+    load(sim, out, image, options)
 }
 
 /// That the image stays is well. A table that is shared with the host's code is not modelled.
@@ -109,7 +110,7 @@ pub(crate) fn cuLibraryLoadFromFile(
     let options = JitOptions::read(count, options, values)?;
     let path = path.text()?.to_str().map_err(|_| CUDA_ERROR_FILE_NOT_FOUND)?;
     let bytes = std::fs::read(path).map_err(|_| CUDA_ERROR_FILE_NOT_FOUND)?;
-    load(sim, out, Image::of_file(bytes), options)
+    load(sim, out, Image::of_file(bytes, sim.config.newest_capability()), options)
 }
 
 fn load(

@@ -7,7 +7,7 @@ use grapture_sys::*;
 use super::Ptr;
 use crate::capture;
 use crate::handle::Id;
-use crate::module::{Image, JitOptions, KernelCode, Module, Settings};
+use crate::module::{Image, JitOptions, KernelCode, Module, Refused, Settings};
 use crate::sim::{Answer, Sim, State};
 
 fn named(state: &State, module: Ptr<CUmod_st>) -> Result<Id<Module>, CUresult> {
@@ -26,12 +26,11 @@ pub(crate) fn cuModuleLoad(sim: &Sim, out: Ptr<CUmodule>, path: Ptr<c_char>) -> 
     let path = path.text()?.to_str().map_err(|_| CUDA_ERROR_FILE_NOT_FOUND)?;
     sim.lock().current()?;
     let bytes = std::fs::read(path).map_err(|_| CUDA_ERROR_FILE_NOT_FOUND)?;
-    let image = Image::of_file(bytes).map_err(|refused| refused.code)?;
-    load(sim, out, Ok(image), JitOptions::default())
+    load(sim, out, |device| Image::of_file(bytes, device), JitOptions::default())
 }
 
 pub(crate) fn cuModuleLoadData(sim: &Sim, out: Ptr<CUmodule>, image: Ptr<c_void>) -> Answer {
-    load(sim, out, Image::read(image), JitOptions::default())
+    load(sim, out, |device| Image::read(image, device), JitOptions::default())
 }
 
 pub(crate) fn cuModuleLoadFatBinary(sim: &Sim, out: Ptr<CUmodule>, image: Ptr<c_void>) -> Answer {
@@ -52,13 +51,13 @@ pub(crate) fn cuModuleLoadDataEx(
     values: Ptr<*mut c_void>,
 ) -> Answer {
     let options = JitOptions::read(count, options, values)?;
-    load(sim, out, Image::read(image), options)
+    load(sim, out, |device| Image::read(image, device), options)
 }
 
 fn load(
     sim: &Sim,
     out: Ptr<CUmodule>,
-    image: Result<Image, crate::module::Refused>,
+    image: impl FnOnce(u32) -> Result<Image, Refused>,
     options: JitOptions,
 ) -> Answer {
     out.required()?;
@@ -67,7 +66,8 @@ fn load(
     let core = state.context(context)?.core.clone();
     let capability = sim.config.device_config(core.device).capability();
     drop(state);
-    let compiled = image.and_then(|image| image.compile(sim.config.version(), capability));
+    let compiled =
+        image(capability).and_then(|image| image.compile(sim.config.version(), capability));
     let code = options.report(compiled)?;
     sim.engine.wait_context(core.key);
     let kernels: Vec<_> =

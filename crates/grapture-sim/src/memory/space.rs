@@ -312,6 +312,11 @@ impl Space {
             ));
         }
         match self.allocations.range(..=address).next_back() {
+            Some((_, below)) if address < below.end() => Illegal(format!(
+                "{len} bytes at {address:#x} run past the end of the allocation of {} bytes at {:#x}",
+                below.len(),
+                below.start
+            )),
             Some((_, below)) if address - below.end() < (ALIGNMENT * 2) as u64 => Illegal(format!(
                 "{len} bytes at {address:#x} lie {} bytes past the end of the allocation of {}",
                 address - below.end(),

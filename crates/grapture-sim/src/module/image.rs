@@ -4,6 +4,7 @@ use core::ffi::{c_char, c_void};
 
 use grapture_sys::*;
 
+use super::fatbin;
 use crate::abi::Ptr;
 use crate::ptx::{self, CompileErrorKind};
 
@@ -16,13 +17,7 @@ const FATBIN: u32 = 0xba55_ed50;
 /// The start of the struct that points to a fat binary.
 const FATBIN_WRAPPER: u32 = 0x4662_43b1;
 /// The bytes of a fat binary's header.
-const FATBIN_HEADER: usize = 16;
-/// The bytes of an entry's header that are read.
-const ENTRY_HEADER: usize = 64;
-/// The kind of a fat binary's entry that is PTX.
-const ENTRY_PTX: u16 = 1;
-/// The flags of an entry that is compressed, in one way or another.
-const ENTRY_COMPRESSED: u64 = 0x2000 | 0x8000;
+pub(super) const FATBIN_HEADER: usize = 16;
 
 /// The newest PTX version that a driver version takes: (driver, PTX), from new to old.
 const PTX_VERSIONS: &[(i32, (u32, u32))] = &[
@@ -66,7 +61,7 @@ pub(crate) struct Refused {
     pub(crate) log: String,
 }
 
-fn refused(code: CUresult, log: impl Into<String>) -> Refused {
+pub(super) fn refused(code: CUresult, log: impl Into<String>) -> Refused {
     Refused { code, log: log.into() }
 }
 
@@ -77,8 +72,8 @@ impl From<CUresult> for Refused {
 }
 
 impl Image {
-    /// Takes the PTX out of an image.
-    pub(crate) fn read(image: Ptr<c_void>) -> Result<Image, Refused> {
+    /// Takes the PTX out of an image, for a device of a compute capability (90 for 9.0).
+    pub(crate) fn read(image: Ptr<c_void>, device: u32) -> Result<Image, Refused> {
         let first: u8 = image.cast().read()?;
         // Text may be shorter than a magic number: one whose first byte could be text is told by
         // its second, which is there because the first is not the end.
@@ -96,15 +91,15 @@ impl Image {
             FATBIN_WRAPPER => {
                 // The struct: two words, then the pointer.
                 let data = image.cast::<*mut c_void>().pointee(1)?;
-                Image::of_fatbin(data)
+                Image::of_fatbin(data, device)
             }
-            FATBIN => Image::of_fatbin(image),
+            FATBIN => Image::of_fatbin(image, device),
             _ => Err(refused(CUDA_ERROR_INVALID_IMAGE, "the image is neither PTX nor a binary")),
         }
     }
 
     /// Takes what was read from a file.
-    pub(crate) fn of_file(mut bytes: Vec<u8>) -> Result<Image, Refused> {
+    pub(crate) fn of_file(mut bytes: Vec<u8>, device: u32) -> Result<Image, Refused> {
         if bytes.is_ascii() {
             let text = String::from_utf8(bytes).unwrap_or_default();
             return Ok(Image { text });
@@ -124,7 +119,13 @@ impl Image {
         // fat binary no more than its header says, which lies in the buffer as checked above;
         // nothing else is read beyond its first word.
         let image = unsafe { Ptr::trust(bytes.as_ptr().cast()) };
-        Image::read(image)
+        Image::read(image, device)
+    }
+
+    /// The text.
+    #[cfg(test)]
+    pub(super) fn text(&self) -> &str {
+        &self.text
     }
 
     fn of_text(image: Ptr<c_void>) -> Result<Image, Refused> {
@@ -133,41 +134,13 @@ impl Image {
         Ok(Image { text: text.to_owned() })
     }
 
-    /// The first PTX of a fat binary.
-    fn of_fatbin(image: Ptr<c_void>) -> Result<Image, Refused> {
+    /// The PTX of a fat binary that suits this device best.
+    fn of_fatbin(image: Ptr<c_void>, device: u32) -> Result<Image, Refused> {
         if magic(image)? != FATBIN {
             return Err(refused(CUDA_ERROR_INVALID_IMAGE, "the fat binary has no header"));
         }
-        let bytes = image.cast::<u8>();
-        let header = usize::from(image.cast::<u16>().at(3)?.read()?);
-        let size = image.cast::<u64>().at(1)?.read()? as usize;
-        let cut_off = || refused(CUDA_ERROR_INVALID_IMAGE, "the fat binary is cut off");
-        if header != FATBIN_HEADER {
-            return Err(refused(CUDA_ERROR_INVALID_IMAGE, "the fat binary's header is unknown"));
-        }
-        let end = header.checked_add(size).ok_or_else(cut_off)?;
-        let mut at = header;
-        while at < end {
-            if end - at < ENTRY_HEADER {
-                return Err(cut_off());
-            }
-            let entry = bytes.at(at)?;
-            let kind = entry.cast::<u16>().read()?;
-            let entry_header = entry.cast::<u32>().at(1)?.read()? as usize;
-            let entry_size = entry.cast::<u64>().at(1)?.read()? as usize;
-            let flags = entry.cast::<u64>().at(5)?.read()?;
-            let whole = entry_header.checked_add(entry_size).ok_or_else(cut_off)?;
-            if whole == 0 || whole > end - at {
-                return Err(cut_off());
-            }
-            if kind == ENTRY_PTX && flags & ENTRY_COMPRESSED == 0 {
-                let text = entry.at(entry_header)?.read_all(entry_size)?;
-                let text = String::from_utf8_lossy(&text).trim_end_matches('\0').to_owned();
-                return Ok(Image { text });
-            }
-            at += whole;
-        }
-        Err(no_ptx())
+        let text = fatbin::best_ptx(image, device)?.ok_or_else(no_ptx)?;
+        Ok(Image { text })
     }
 
     /// Compiles it for a driver version and a device of a compute capability.
@@ -225,8 +198,8 @@ fn elf(image: Ptr<c_void>) -> Result<Refused, CUresult> {
 fn no_ptx() -> Refused {
     refused(
         CUDA_ERROR_NO_BINARY_FOR_GPU,
-        "the image has no PTX that can be read: the simulated device runs PTX only, so ship PTX \
-         (uncompressed) beside the machine code",
+        "the image has no PTX for this device: the simulated device runs PTX only, so ship PTX \
+         beside the machine code",
     )
 }
 
@@ -254,29 +227,9 @@ pub(super) fn capability(target: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    const TEXT: &str = ".version 8.0\n.target sm_50\n.address_size 64\n";
-
     fn code(text: &str, driver: i32) -> Option<u32> {
         let image = Image { text: text.to_owned() };
         image.compile(driver, 90).err().map(|refused| refused.code.0)
-    }
-
-    /// A fat binary of one entry.
-    fn fatbin(kind: u16, flags: u64, content: &[u8]) -> Vec<u8> {
-        let mut entry = vec![0; ENTRY_HEADER];
-        entry[..2].copy_from_slice(&kind.to_le_bytes());
-        entry[4..8].copy_from_slice(&(ENTRY_HEADER as u32).to_le_bytes());
-        entry[8..16].copy_from_slice(&(content.len() as u64).to_le_bytes());
-        entry[40..48].copy_from_slice(&flags.to_le_bytes());
-        entry.extend(content);
-        let mut bytes = FATBIN.to_le_bytes().to_vec();
-        bytes.extend(1_u16.to_le_bytes());
-        bytes.extend((FATBIN_HEADER as u16).to_le_bytes());
-        bytes.extend((entry.len() as u64).to_le_bytes());
-        bytes.extend(entry);
-        // A file that is all ASCII would count as text.
-        assert!(!bytes.is_ascii());
-        bytes
     }
 
     #[test]
@@ -294,21 +247,5 @@ mod tests {
         assert_eq!(code(&with("8.4", "sm_200"), 13_000), Some(218));
         assert_eq!(code(&with("8.7", "sm_100"), 13_000), Some(218));
         assert_eq!(code(&with("8.0", "sm_90a"), 12_000), None);
-    }
-
-    #[test]
-    fn the_ptx_of_a_fat_binary_is_found() {
-        let image = Image::of_file(fatbin(ENTRY_PTX, 0, TEXT.as_bytes())).unwrap();
-        assert_eq!(image.text, TEXT);
-        let refusal = |bytes| Image::of_file(bytes).unwrap_err();
-        let machine = refusal(fatbin(2, 0, b"code"));
-        assert!(machine.code.0 == 209 && machine.log.contains("ship PTX"), "{machine:?}");
-        assert_eq!(refusal(fatbin(ENTRY_PTX, 0x2000, b"packed")).code.0, 209);
-        let mut cut = fatbin(ENTRY_PTX, 0, TEXT.as_bytes());
-        cut.pop();
-        assert_eq!(refusal(cut).code.0, 200);
-        let mut long = fatbin(ENTRY_PTX, 0, TEXT.as_bytes());
-        long[24] = 0xff;
-        assert_eq!(refusal(long).code.0, 200);
     }
 }

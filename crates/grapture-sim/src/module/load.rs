@@ -25,10 +25,8 @@ impl Module {
         let addresses = place_globals(sim, state, context, code)?;
         let mut globals = HashMap::new();
         for (global, address) in code.globals().iter().zip(&addresses) {
-            if global.visible {
-                let known = Global { address: *address, size: global.size };
-                globals.insert(global.name.clone(), known);
-            }
+            let known = Global { address: *address, size: global.size };
+            globals.insert(global.name.clone(), known);
         }
         let addresses: Arc<[u64]> = addresses.into();
         let module = state.modules.insert(Module {
@@ -70,10 +68,6 @@ fn place_globals(
     context: Id<Context>,
     code: &ptx::Module,
 ) -> Result<Vec<u64>, CUresult> {
-    if code.globals().iter().any(|global| global.external) {
-        // Linking modules is not modelled.
-        return Err(CUDA_ERROR_NOT_SUPPORTED);
-    }
     let device = state.context(context)?.core.device;
     let mut addresses: Vec<u64> = Vec::new();
     for global in code.globals() {

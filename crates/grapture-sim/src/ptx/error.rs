@@ -54,6 +54,13 @@ impl CompileError {
         Self::new(CompileErrorKind::Unsupported, at, message)
     }
 
+    /// The same error, in the operands of an instruction.
+    #[must_use]
+    pub fn within(mut self, opcode: &str) -> Self {
+        self.message = format!("{} in '{opcode}'", self.message);
+        self
+    }
+
     /// The driver's code for this error.
     #[must_use]
     pub fn driver_code(&self) -> u32 {

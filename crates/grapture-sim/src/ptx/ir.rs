@@ -8,6 +8,7 @@ use super::alu::{Alu1, Alu2, Alu3, Alu4, BoolOp, Compare, Test};
 use super::exec::atomics::AtomicKind;
 use super::exec::registers::{Frame, Reg};
 use super::exec::special::Special;
+use super::extra::Extra;
 use super::types::Space;
 
 /// Stands where an optional register is absent.
@@ -228,8 +229,6 @@ pub enum Op {
     Exit,
     /// Ends the launch with an error.
     Trap,
-    /// A failed assertion.
-    AssertFail,
     /// Meets the other threads of the block.
     Barrier { kind: BarrierKind, id: Reg, count: Reg, p: Reg, negated: bool, d: Reg },
     /// Meets the lanes of `members`.
@@ -248,6 +247,9 @@ pub enum Op {
     ActiveMask { d: Reg },
     /// Lets others go first.
     Yield,
+    /// Does what the module's list of rare instructions says under this number, with the registers
+    /// of a list: first those that are read, then those that are written.
+    Extra { what: u32, list: u32, reads: u8, writes: u8 },
     /// Does nothing.
     Nop,
 }
@@ -291,6 +293,8 @@ pub struct FunctionInfo {
     pub returns: Vec<Slice>,
     /// Whether it calls functions by their address.
     pub indirect: bool,
+    /// Whether it asks where in its cluster a block is.
+    pub reads_cluster: bool,
     /// The functions that it calls or takes the address of.
     pub calls: Vec<u32>,
     /// The shared variables that it names.
@@ -325,10 +329,12 @@ pub struct Code {
     pub functions: Vec<FunctionInfo>,
     /// The calls.
     pub sites: Vec<CallSite>,
-    /// Registers of vector loads and stores.
+    /// Registers of vectors and of rare instructions.
     pub registers: Vec<Reg>,
     /// Targets of table branches.
     pub targets: Vec<u32>,
+    /// The rare instructions.
+    pub extras: Vec<Extra>,
     /// The 32-bit constants.
     pub narrow: Vec<Pooled>,
     /// The 64-bit constants.

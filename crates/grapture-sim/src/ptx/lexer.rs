@@ -235,7 +235,10 @@ impl<'a> Lexer<'a> {
         if lower.starts_with("0x") || !lower.contains(['.', 'e']) {
             return Err(bad(text));
         }
-        text.parse().map(TokenKind::Double).map_err(|_| bad(text))
+        match text.parse::<f64>() {
+            Ok(value) if value.is_finite() => Ok(TokenKind::Double(value)),
+            _ => Err(bad(text)),
+        }
     }
 
     fn number_continues(&self, start: usize) -> bool {

@@ -9,8 +9,10 @@
 
 mod alu;
 mod ast;
+mod contract;
 mod error;
 mod exec;
+mod extra;
 mod fault;
 mod ir;
 mod lexer;
@@ -23,6 +25,7 @@ mod vectors;
 pub use error::{CompileError, CompileErrorKind};
 pub use exec::memory::{GlobalMemory, LOCAL_WINDOW, PARAM_WINDOW, Region, SHARED_WINDOW};
 pub use exec::{Launch, Options, RunStats};
+pub use extra::{Channel, Console};
 pub use fault::{Fault, FaultKind};
 pub use ir::CONDITIONAL_BASE;
 pub use module::{Global, Kernel, Module, Param, Relocation};

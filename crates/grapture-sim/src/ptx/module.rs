@@ -50,6 +50,8 @@ pub struct Kernel {
     pub uses_dynamic_shared: bool,
     /// Whether it can be recursive or calls by address, so that its stack has no known bound.
     pub unbounded_stack: bool,
+    /// Whether it asks where in its cluster a block is.
+    pub reads_cluster: bool,
     pub(super) function: u32,
     /// The offset of each shared variable it may touch.
     pub(super) shared: Vec<(u32, u64)>,
@@ -81,10 +83,6 @@ pub struct Global {
     pub initial: Vec<u8>,
     /// Addresses to be added into the initial bytes.
     pub relocations: Vec<Relocation>,
-    /// Whether the host may find it by name.
-    pub visible: bool,
-    /// Whether it is `.extern`: defined in another module.
-    pub external: bool,
 }
 
 /// An address in the initial bytes of a variable: the 64-bit value at `offset` becomes the address
@@ -105,7 +103,8 @@ impl Module {
     /// # Errors
     /// Text that is not PTX or is not supported, with its place.
     pub fn compile(text: &str) -> Result<Self> {
-        let ast = super::parser::parse(text)?;
+        let mut ast = super::parser::parse(text)?;
+        super::contract::contract(&mut ast);
         Ok(Self { inner: Arc::new(super::lower::lower(&ast)?) })
     }
 

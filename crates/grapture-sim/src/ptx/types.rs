@@ -18,6 +18,8 @@ pub enum Type {
     S16,
     S32,
     S64,
+    U16x2,
+    S16x2,
     F16,
     F16x2,
     Bf16,
@@ -59,6 +61,8 @@ impl Type {
             "s16" => Self::S16,
             "s32" => Self::S32,
             "s64" => Self::S64,
+            "u16x2" => Self::U16x2,
+            "s16x2" => Self::S16x2,
             "f16" => Self::F16,
             "f16x2" => Self::F16x2,
             "bf16" => Self::Bf16,
@@ -86,6 +90,8 @@ impl Type {
             Self::S16 => "s16",
             Self::S32 => "s32",
             Self::S64 => "s64",
+            Self::U16x2 => "u16x2",
+            Self::S16x2 => "s16x2",
             Self::F16 => "f16",
             Self::F16x2 => "f16x2",
             Self::Bf16 => "bf16",
@@ -101,7 +107,8 @@ impl Type {
             Self::Pred => 0,
             Self::B8 | Self::U8 | Self::S8 => 1,
             Self::B16 | Self::U16 | Self::S16 | Self::F16 | Self::Bf16 => 2,
-            Self::B32 | Self::U32 | Self::S32 | Self::F16x2 | Self::Bf16x2 | Self::F32 => 4,
+            Self::B32 | Self::U32 | Self::S32 | Self::F32 => 4,
+            Self::U16x2 | Self::S16x2 | Self::F16x2 | Self::Bf16x2 => 4,
             Self::B64 | Self::U64 | Self::S64 | Self::F64 => 8,
             Self::B128 => 16,
         }
@@ -112,12 +119,20 @@ impl Type {
         match self {
             Self::Pred => Class::Pred,
             Self::B8 | Self::B16 | Self::B32 | Self::B64 | Self::B128 => Class::Bits,
-            Self::U8 | Self::U16 | Self::U32 | Self::U64 => Class::Unsigned,
-            Self::S8 | Self::S16 | Self::S32 | Self::S64 => Class::Signed,
+            Self::U8 | Self::U16 | Self::U32 | Self::U64 | Self::U16x2 => Class::Unsigned,
+            Self::S8 | Self::S16 | Self::S32 | Self::S64 | Self::S16x2 => Class::Signed,
             Self::F16 | Self::F16x2 | Self::Bf16 | Self::Bf16x2 | Self::F32 | Self::F64 => {
                 Class::Float
             }
         }
+    }
+
+    /// Whether it is a number or bits of 16, 32 or 64, which every instruction that only moves takes;
+    /// the halves are moved as bits.
+    pub fn is_plain(self) -> bool {
+        !matches!(self, Self::Pred | Self::B128 | Self::B8 | Self::U8 | Self::S8)
+            && !matches!(self, Self::F16 | Self::F16x2 | Self::Bf16 | Self::Bf16x2)
+            && !matches!(self, Self::U16x2 | Self::S16x2)
     }
 
     /// Whether a register of this type lives in the 64-bit file.

@@ -118,6 +118,7 @@ impl KernelWork {
                 cooperative: self.attributes.cooperative,
                 grid_id: 0,
                 multiprocessors: device::MULTIPROCESSORS as u32,
+                console: Some(&sim.console),
                 accesses: accesses.is_some().then_some(&noted),
             },
         };
@@ -125,6 +126,8 @@ impl KernelWork {
         let workers = if threads < SMALL { 1 } else { sim.config.worker_count() };
         let reach = Reach { memory: &sim.memory, conditionals: self.conditionals.as_ref() };
         let outcome = launch.run(&reach, workers);
+        // What it printed is seen before anyone learns that it has ended.
+        sim.console.flush();
         if let Some(accesses) = accesses {
             accesses.merge(std::mem::take(&mut *lock(&noted)));
         }

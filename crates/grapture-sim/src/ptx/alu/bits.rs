@@ -16,6 +16,7 @@ pub fn select(opcode: &str, modifiers: &mut Modifiers<'_>) -> Option<Selection> 
         "shf" => funnel(modifiers),
         "lop3" => lop3(modifiers),
         "prmt" => permute(modifiers),
+        "fns" => nth_set(modifiers),
         _ => return None,
     })
 }
@@ -72,7 +73,8 @@ fn find_leading(modifiers: &mut Modifiers<'_>) -> Selection {
     Ok(Alu::one(function.ok_or_else(|| no_type(ty))?, Type::U32, ty))
 }
 
-/// Bit fields; position and length count up to 255.
+/// Bit fields. Position and length count up to 255 in registers of 32 bits, and without end in those of
+/// 64; PTX says 255 for both.
 trait Field: Copy {
     fn extract(self, position: u32, length: u32) -> Self;
 }
@@ -82,13 +84,15 @@ macro_rules! field {
         impl Field for $ty {
             #[inline(always)]
             fn extract(self, position: u32, length: u32) -> Self {
-                let (position, length) = (position & 0xff, length & 0xff);
+                let limit = if <$unsigned>::BITS == 32 { 0xff } else { u32::MAX };
+                let (position, length) = (position & limit, length & limit);
                 let bits = self as $unsigned;
                 let top = <$unsigned>::BITS - 1;
                 if length == 0 {
                     return 0;
                 }
-                let sign = $signed && bits >> (position + length - 1).min(top) & 1 != 0;
+                let last = position.saturating_add(length - 1).min(top);
+                let sign = $signed && bits >> last & 1 != 0;
                 let field = bits.checked_shr(position).unwrap_or(0);
                 let mask = if length > top { !0 } else { ((1 as $unsigned) << length) - 1 };
                 // Bits past the register's end read as the sign.
@@ -127,7 +131,6 @@ fn map4<T: Scalar>(
 }
 
 fn insert_bits(a: u64, b: u64, position: u32, length: u32) -> u64 {
-    let (position, length) = (position & 0xff, length & 0xff);
     let mask = if length > 63 { u64::MAX } else { (1 << length) - 1 };
     let mask = mask.checked_shl(position).unwrap_or(0);
     b & !mask | a.checked_shl(position).unwrap_or(0) & mask
@@ -138,7 +141,7 @@ fn insert(modifiers: &mut Modifiers<'_>) -> Selection {
     let function: Alu4 = match ty {
         Type::B32 => |regs, d, a, b, c, e, lanes| {
             map4::<u32>(regs, d, [a, b, c, e], lanes, |a, b, position, length| {
-                insert_bits(u64::from(a), u64::from(b), position, length) as u32
+                insert_bits(u64::from(a), u64::from(b), position & 0xff, length & 0xff) as u32
             });
         },
         Type::B64 => {
@@ -279,4 +282,36 @@ fn pick_bytes(a: u32, b: u32, selector: u32) -> u32 {
         let byte = if choice & 8 != 0 { ((byte as i8) >> 7) as u8 } else { byte };
         result | u32::from(byte) << (8 * n)
     })
+}
+
+/// The place of the `offset`-th set bit from `base` on, upwards or downwards; all ones if there is none.
+fn find_nth_set(mask: u32, base: u32, offset: i32) -> u32 {
+    let mut rest = offset.unsigned_abs().saturating_sub(1);
+    let mut at = i64::from(base);
+    if offset == i32::MIN {
+        // Its magnitude does not fit, and a GPU gives this.
+        return 0;
+    }
+    if offset == 0 {
+        return if base < 32 && mask >> base & 1 != 0 { base } else { u32::MAX };
+    }
+    while (0..32).contains(&at) {
+        if mask >> at & 1 != 0 {
+            if rest == 0 {
+                return at as u32;
+            }
+            rest -= 1;
+        }
+        at += i64::from(offset.signum());
+    }
+    u32::MAX
+}
+
+fn nth_set(modifiers: &mut Modifiers<'_>) -> Selection {
+    let ty = modifiers.ty()?;
+    if ty != Type::B32 {
+        return Err(no_type(ty));
+    }
+    let function = lanes!(|a: u32, b: u32, c: i32| -> u32 { find_nth_set(a, b, c) });
+    Ok(Alu::three(function, ty, ty, Type::B32, Type::S32))
 }

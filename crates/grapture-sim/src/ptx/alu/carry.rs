@@ -94,9 +94,15 @@ fn combine<T: Carrying, const SUB: bool, const IN: bool, const OUT: bool>(
     let mut out = [T::Slot::default(); LANES];
     let mut flags = 0;
     for lane in 0..LANES {
-        let carry = IN && regs.carry >> lane & 1 != 0;
+        let carry = regs.carry >> lane & 1 != 0;
         let (x, y) = operands(lane);
-        let (value, flag) = if SUB { x.sub_borrow(y, carry) } else { x.add_carry(y, carry) };
+        // A difference borrows where the flag is not set, and leaves it so when it borrowed.
+        let (value, flag) = if SUB {
+            let (value, borrow) = x.sub_borrow(y, IN && !carry);
+            (value, !borrow)
+        } else {
+            x.add_carry(y, IN && carry)
+        };
         out[lane] = value.store();
         flags |= u32::from(flag) << lane;
     }
@@ -110,8 +116,8 @@ fn sum(opcode: &str, modifiers: &mut Modifiers<'_>) -> Selection {
     let out = modifiers.flag("cc");
     let ty = modifiers.ty()?;
     let wide = match ty {
-        Type::U32 | Type::S32 | Type::B32 => false,
-        Type::U64 | Type::S64 | Type::B64 => true,
+        Type::U32 | Type::S32 => false,
+        Type::U64 | Type::S64 => true,
         _ => return Err(no_type(ty)),
     };
     let function = match (opcode, out, wide) {
@@ -137,7 +143,12 @@ fn product(opcode: &str, modifiers: &mut Modifiers<'_>) -> Selection {
     };
     let carry_in = opcode == "madc";
     let carry_out = modifiers.flag("cc");
+    let saturate = modifiers.flag("sat");
     let ty = modifiers.ty()?;
+    // Where a carry goes in, a GPU does not saturate.
+    if saturate && (part != "hi" || !carry_in || carry_out || ty != Type::S32) {
+        return Err("'.sat' is only allowed on madc.hi.sat.s32".to_owned());
+    }
     macro_rules! pick {
         ($unsigned:ty, $own:ty) => {
             match (part == "hi", carry_in, carry_out) {

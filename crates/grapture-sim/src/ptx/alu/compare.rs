@@ -35,6 +35,8 @@ impl BoolOp {
 pub struct Comparison {
     /// What it does.
     pub function: Compare,
+    /// What it does with the upper halves, if its operands hold two numbers.
+    pub upper: Option<Compare>,
     /// The type of its operands.
     pub ty: Type,
     /// How it is combined with a predicate.
@@ -52,14 +54,18 @@ fn lanes_where<T: Scalar>(regs: &Registers, a: Reg, b: Reg, holds: impl Fn(T, T)
     mask_of(&out)
 }
 
-/// Half precision and its short form compare as the single-precision numbers that they are.
+/// Half precision and its short form compare as the numbers that they are; `UPPER` those in the upper
+/// half of a register.
 #[derive(Clone, Copy)]
-struct Half<const BRAIN: bool>(f32);
+struct Half<const BRAIN: bool, const FTZ: bool, const UPPER: bool>(f64);
 
-impl<const BRAIN: bool> Scalar for Half<BRAIN> {
+impl<const BRAIN: bool, const FTZ: bool, const UPPER: bool> Scalar for Half<BRAIN, FTZ, UPPER> {
     type Slot = u32;
+    #[inline(always)]
     fn load(slot: u32) -> Self {
-        Self(f32::from_bits(super::convert::half_to_single(slot as u16, BRAIN)))
+        let bits = if UPPER { (slot >> 16) as u16 } else { slot as u16 };
+        let flushed = if FTZ && bits & 0x7c00 == 0 { bits & 0x8000 } else { bits };
+        Self(super::half::widen::<BRAIN>(flushed))
     }
     fn store(self) -> u32 {
         0
@@ -85,9 +91,10 @@ impl Ordered for f64 {
     }
 }
 
-impl<const BRAIN: bool> Ordered for Half<BRAIN> {
+impl<const BRAIN: bool, const FTZ: bool, const UPPER: bool> Ordered for Half<BRAIN, FTZ, UPPER> {
+    #[inline(always)]
     fn value(self) -> f64 {
-        f64::from(self.0)
+        self.0
     }
 }
 
@@ -213,14 +220,24 @@ pub fn select_comparison(modifiers: &mut Modifiers<'_>) -> Result<Comparison, St
         Type::S64 => whole::<i64>(operator),
         Type::F32 if flush => real::<Flushed>(operator),
         Type::F32 => real::<f32>(operator),
-        Type::F64 if !flush => real::<f64>(operator),
-        Type::F16 => real::<Half<false>>(operator),
-        Type::Bf16 => real::<Half<true>>(operator),
+        Type::F64 => real::<f64>(operator),
+        Type::F16 | Type::F16x2 if flush => real::<Half<false, true, false>>(operator),
+        Type::F16 | Type::F16x2 => real::<Half<false, false, false>>(operator),
+        Type::Bf16 | Type::Bf16x2 => real::<Half<true, false, false>>(operator),
         _ => return Err(no_type(ty)),
+    };
+    if flush && !matches!(ty, Type::F32 | Type::F16 | Type::F16x2) {
+        return Err(format!("'.ftz' is not allowed on '.{}'", ty.name()));
+    }
+    let upper = match ty {
+        Type::F16x2 if flush => real::<Half<false, true, true>>(operator),
+        Type::F16x2 => real::<Half<false, false, true>>(operator),
+        Type::Bf16x2 => real::<Half<true, false, true>>(operator),
+        _ => None,
     };
     let function = function
         .ok_or_else(|| format!("comparison '.{operator}' does not apply to '.{}'", ty.name()))?;
-    Ok(Comparison { function, ty, combine })
+    Ok(Comparison { function, upper, ty, combine })
 }
 
 /// The test that the modifiers of `testp` describe, and the type of its operand.
@@ -239,7 +256,10 @@ pub fn select_test(modifiers: &mut Modifiers<'_>) -> Result<(Test, Type), String
                 "infinite" => |regs, a| lanes_where::<$T>(regs, a, a, |a, _| a.is_infinite()),
                 "number" => |regs, a| lanes_where::<$T>(regs, a, a, |a, _| !a.is_nan()),
                 "notanumber" => |regs, a| lanes_where::<$T>(regs, a, a, |a, _| a.is_nan()),
-                "normal" => |regs, a| lanes_where::<$T>(regs, a, a, |a, _| a.is_normal()),
+                // A zero counts as normal.
+                "normal" => {
+                    |regs, a| lanes_where::<$T>(regs, a, a, |a, _| a.is_normal() || a == 0.0)
+                }
                 _ => |regs, a| lanes_where::<$T>(regs, a, a, |a, _| a.is_subnormal()),
             }
         };

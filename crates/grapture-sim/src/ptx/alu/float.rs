@@ -1,7 +1,9 @@
 //! Floating-point arithmetic, rounded as the instruction says.
 
 use super::softfloat::{self as soft, F32, F64, Number, Rounding, pack, unpack};
-use super::{Alu, Alu1, Alu2, Alu3, Modifiers, Selection, half, lanes, nan, no_type};
+use super::{
+    Alu, Alu1, Alu2, Alu3, Modifiers, Selection, half, lanes, nan, no_type, transcendental,
+};
 use crate::ptx::types::{Class, Type};
 
 /// The instruction of that name, when it is one of these.
@@ -17,8 +19,7 @@ pub fn select(opcode: &str, modifiers: &mut Modifiers<'_>) -> Option<Selection> 
         "add" | "sub" | "mul" => binary(opcode, modifiers),
         "div" => divide(modifiers),
         "fma" | "mad" => fused(modifiers),
-        "rcp" if modifiers.contains("approx") => return None,
-        "sqrt" if modifiers.contains("approx") => return None,
+        "rcp" | "sqrt" if modifiers.contains("approx") => return None,
         "rcp" | "sqrt" => root(opcode, modifiers),
         "min" | "max" => extremum(opcode, modifiers),
         "abs" | "neg" => sign(opcode, modifiers),
@@ -79,8 +80,9 @@ macro_rules! single {
     };
     (@ $F:literal, $S:literal, |$a:ident, $b:ident| $e:expr) => {
         lanes!(|a: f32, b: f32| -> f32 {
-            let ($a, $b) = (enter::<$F>(a), enter::<$F>(b));
-            leave::<$F, $S>($e)
+            let $a = $crate::ptx::alu::float::enter::<$F>(a);
+            let $b = $crate::ptx::alu::float::enter::<$F>(b);
+            $crate::ptx::alu::float::leave::<$F, $S>($e)
         })
     };
     (@ $F:literal, $S:literal, |$a:ident, $b:ident, $c:ident| $e:expr) => {
@@ -199,6 +201,14 @@ pub(super) fn qualifiers(
     Ok((rounding, flush, saturate, ty))
 }
 
+/// Rounding, `.ftz` and type of an instruction that does not saturate.
+fn unsaturated(modifiers: &mut Modifiers<'_>) -> Result<(Option<Rounding>, bool, Type), String> {
+    match qualifiers(modifiers)? {
+        (_, _, true, _) => Err("'.sat' is not allowed here".to_owned()),
+        (rounding, ftz, _, ty) => Ok((rounding, ftz, ty)),
+    }
+}
+
 fn binary(opcode: &str, modifiers: &mut Modifiers<'_>) -> Selection {
     let (rounding, ftz, sat, ty) = qualifiers(modifiers)?;
     let function: Alu2 = match (opcode, ty) {
@@ -206,54 +216,81 @@ fn binary(opcode: &str, modifiers: &mut Modifiers<'_>) -> Selection {
         ("sub", Type::F32) => rounded!(rounding, R, single!(ftz, sat, |a, b| a.plus(-b, R))),
         (_, Type::F32) => rounded!(rounding, R, single!(ftz, sat, |a, b| a.times(b, R))),
         ("add", _) => {
-            rounded!(rounding, R, lanes!(|a: f64, b: f64| -> f64 { nan::double(a.plus(b, R)) }))
+            rounded!(
+                rounding,
+                R,
+                lanes!(|a: f64, b: f64| -> f64 { nan::double2(a.plus(b, R), a, b) })
+            )
         }
         ("sub", _) => {
-            rounded!(rounding, R, lanes!(|a: f64, b: f64| -> f64 { nan::double(a.plus(-b, R)) }))
+            rounded!(
+                rounding,
+                R,
+                lanes!(|a: f64, b: f64| -> f64 { nan::double2(a.plus(-b, R), a, b) })
+            )
         }
-        _ => rounded!(rounding, R, lanes!(|a: f64, b: f64| -> f64 { nan::double(a.times(b, R)) })),
+        _ => rounded!(
+            rounding,
+            R,
+            lanes!(|a: f64, b: f64| -> f64 { nan::double2(a.times(b, R), a, b) })
+        ),
     };
     Ok(Alu::two(function, ty, ty, ty))
 }
 
 fn divide(modifiers: &mut Modifiers<'_>) -> Selection {
-    let loose = modifiers.one_of(&["approx", "full"]).is_some();
-    let (rounding, ftz, _, ty) = qualifiers(modifiers)?;
-    if !loose && rounding.is_none() {
-        return Err("one of .approx, .full or a rounding is missing".to_owned());
+    let loose = modifiers.one_of(&["approx", "full"]);
+    let (rounding, ftz, ty) = unsaturated(modifiers)?;
+    if loose.is_some() != rounding.is_none() {
+        return Err("one of .approx, .full or a rounding is needed".to_owned());
     }
-    let function: Alu2 = match ty {
-        Type::F32 => rounded!(rounding, R, single!(ftz, false, |a, b| a.over(b, R))),
-        _ => rounded!(rounding, R, lanes!(|a: f64, b: f64| -> f64 { nan::double(a.over(b, R)) })),
+    let function: Alu2 = match (ty, loose) {
+        (Type::F32, Some(accuracy)) => transcendental::quotient(accuracy == "full", ftz),
+        (_, Some(_)) => return Err(no_type(ty)),
+        (Type::F32, _) => rounded!(rounding, R, single!(ftz, false, |a, b| a.over(b, R))),
+        _ => rounded!(
+            rounding,
+            R,
+            lanes!(|a: f64, b: f64| -> f64 { nan::double2(a.over(b, R), b, a) })
+        ),
     };
     Ok(Alu::two(function, ty, ty, ty))
 }
 
 fn fused(modifiers: &mut Modifiers<'_>) -> Selection {
     let (rounding, ftz, sat, ty) = qualifiers(modifiers)?;
+    if rounding.is_none() {
+        return Err("a rounding is missing".to_owned());
+    }
     let function: Alu3 = match ty {
         Type::F32 => rounded!(rounding, R, single!(ftz, sat, |a, b, c| a.times_plus(b, c, R))),
         _ => rounded!(
             rounding,
             R,
-            lanes!(|a: f64, b: f64, c: f64| -> f64 { nan::double(a.times_plus(b, c, R)) })
+            lanes!(|a: f64, b: f64, c: f64| -> f64 {
+                nan::double3(a.times_plus(b, c, R), a, b, c)
+            })
         ),
     };
     Ok(Alu::three(function, ty, ty, ty, ty))
 }
 
 fn root(opcode: &str, modifiers: &mut Modifiers<'_>) -> Selection {
-    let (rounding, ftz, _, ty) = qualifiers(modifiers)?;
+    // The double's reciprocal takes '.ftz', which changes nothing.
+    if opcode == "rcp" && modifiers.last_type() == Some(Type::F64) {
+        modifiers.flag("ftz");
+    }
+    let (rounding, ftz, ty) = unsaturated(modifiers)?;
     if rounding.is_none() {
         return Err(".approx or a rounding is missing".to_owned());
     }
     let function: Alu1 = match (opcode, ty) {
         ("rcp", Type::F32) => rounded!(rounding, R, single!(ftz, false, |a| 1.0_f32.over(a, R))),
         ("rcp", _) => {
-            rounded!(rounding, R, lanes!(|a: f64| -> f64 { nan::double(1.0_f64.over(a, R)) }))
+            rounded!(rounding, R, lanes!(|a: f64| -> f64 { nan::double(1.0_f64.over(a, R), a) }))
         }
         (_, Type::F32) => rounded!(rounding, R, single!(ftz, false, |a| a.root(R))),
-        _ => rounded!(rounding, R, lanes!(|a: f64| -> f64 { nan::double(a.root(R)) })),
+        _ => rounded!(rounding, R, lanes!(|a: f64| -> f64 { nan::double(a.root(R), a) })),
     };
     Ok(Alu::one(function, ty, ty))
 }
@@ -275,26 +312,52 @@ macro_rules! extremes {
 extremes!(min32, max32, f32);
 extremes!(min64, max64, f64);
 
+/// Whether `.xorsign.abs` is there: magnitudes are compared, and the signs multiplied.
+pub(super) fn magnitudes(modifiers: &mut Modifiers<'_>) -> Result<bool, String> {
+    match (modifiers.flag("xorsign"), modifiers.flag("abs")) {
+        (true, true) => Ok(true),
+        (false, false) => Ok(false),
+        _ => Err("'.xorsign' and '.abs' belong together".to_owned()),
+    }
+}
+
+/// The smaller or larger of two numbers, or of their magnitudes with the product of their signs.
+#[inline(always)]
+fn extreme32<const LEAST: bool, const PROPAGATE: bool, const SIGNS: bool>(a: f32, b: f32) -> f32 {
+    let sign = if SIGNS { (a.to_bits() ^ b.to_bits()) & 1 << 31 } else { 0 };
+    let (a, b) = if SIGNS { (a.abs(), b.abs()) } else { (a, b) };
+    if PROPAGATE && (a.is_nan() || b.is_nan()) {
+        return f32::NAN;
+    }
+    let value = if LEAST { min32(a, b) } else { max32(a, b) };
+    f32::from_bits(value.to_bits() | sign)
+}
+
 fn extremum(opcode: &str, modifiers: &mut Modifiers<'_>) -> Selection {
     let ftz = modifiers.flag("ftz");
     let propagate = modifiers.flag("NaN");
-    let sign = modifiers.flag("xorsign");
+    let signs = magnitudes(modifiers)?;
     let ty = modifiers.ty()?;
-    if sign {
-        return Err("'.xorsign.abs' is not supported".to_owned());
+    if ty == Type::F64 && (ftz || propagate || signs) {
+        return Err("no modifier is allowed on '.f64'".to_owned());
     }
-    let function: Alu2 = match (ty, opcode, propagate) {
-        (Type::F32, "min", false) => single!(ftz, false, |a, b| min32(a, b)),
-        (Type::F32, "min", true) => {
-            single!(ftz, false, |a, b| if b.is_nan() { b } else { min32(b, a) })
-        }
-        (Type::F32, _, false) => single!(ftz, false, |a, b| max32(a, b)),
-        (Type::F32, _, true) => {
-            single!(ftz, false, |a, b| if b.is_nan() { b } else { max32(b, a) })
-        }
-        (_, _, true) => return Err("'.NaN' is not allowed on '.f64'".to_owned()),
-        (_, "min", _) => lanes!(|a: f64, b: f64| -> f64 { nan::double(min64(a, b)) }),
-        _ => lanes!(|a: f64, b: f64| -> f64 { nan::double(max64(a, b)) }),
+    macro_rules! pick {
+        ($least:literal) => {
+            match (propagate, signs) {
+                (false, false) => {
+                    single!(ftz, false, |a, b| extreme32::<$least, false, false>(a, b))
+                }
+                (false, true) => single!(ftz, false, |a, b| extreme32::<$least, false, true>(a, b)),
+                (true, false) => single!(ftz, false, |a, b| extreme32::<$least, true, false>(a, b)),
+                (true, true) => single!(ftz, false, |a, b| extreme32::<$least, true, true>(a, b)),
+            }
+        };
+    }
+    let function: Alu2 = match (ty, opcode) {
+        (Type::F32, "min") => pick!(true),
+        (Type::F32, _) => pick!(false),
+        (_, "min") => lanes!(|a: f64, b: f64| -> f64 { nan::double2(min64(a, b), a, b) }),
+        _ => lanes!(|a: f64, b: f64| -> f64 { nan::double2(max64(a, b), a, b) }),
     };
     Ok(Alu::two(function, ty, ty, ty))
 }
@@ -302,13 +365,17 @@ fn extremum(opcode: &str, modifiers: &mut Modifiers<'_>) -> Selection {
 fn sign(opcode: &str, modifiers: &mut Modifiers<'_>) -> Selection {
     let ftz = modifiers.flag("ftz");
     let ty = modifiers.ty()?;
-    let function: Alu1 = match (ty, opcode, ftz) {
-        (Type::F32, "abs", false) => lanes!(|a: u32| -> u32 { a & 0x7fff_ffff }),
-        (Type::F32, "abs", true) => lanes!(|a: f32| -> f32 { flush(a).abs() }),
-        (Type::F32, _, false) => lanes!(|a: u32| -> u32 { a ^ 0x8000_0000 }),
-        (Type::F32, _, true) => lanes!(|a: f32| -> f32 { -flush(a) }),
-        (_, "abs", _) => lanes!(|a: u64| -> u64 { a & !(1 << 63) }),
-        _ => lanes!(|a: u64| -> u64 { a ^ 1 << 63 }),
+    if ty == Type::F64 && ftz {
+        return Err("'.ftz' is not allowed on '.f64'".to_owned());
+    }
+    let function: Alu1 = match (ty, opcode) {
+        (Type::F32, "abs") => single!(ftz, false, |a| a.abs()),
+        (Type::F32, _) => single!(ftz, false, |a| -a),
+        // A NaN keeps its sign.
+        (_, "abs") => {
+            lanes!(|a: f64| -> f64 { if a.is_nan() { nan::double(a, a) } else { a.abs() } })
+        }
+        _ => lanes!(|a: f64| -> f64 { if a.is_nan() { nan::double(a, a) } else { -a } }),
     };
     Ok(Alu::one(function, ty, ty))
 }

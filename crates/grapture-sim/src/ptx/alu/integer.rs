@@ -1,6 +1,6 @@
 //! Integer arithmetic and logic.
 
-use super::{Alu, Alu2, Alu3, Modifiers, Selection, for_type, lanes, no_type};
+use super::{Alu, Alu2, Alu3, Modifiers, Selection, for_type, lanes, no_type, packed};
 use crate::ptx::types::{Class, Type};
 
 /// The instruction of that name, when it is one of these.
@@ -8,6 +8,9 @@ pub fn select(opcode: &str, modifiers: &mut Modifiers<'_>) -> Option<Selection> 
     let ty = modifiers.last_type();
     if ty.is_some_and(|ty| matches!(ty.class(), Class::Float | Class::Pred)) {
         return None;
+    }
+    if matches!(ty, Some(Type::U16x2 | Type::S16x2)) {
+        return packed::halves(opcode, modifiers);
     }
     Some(match opcode {
         "add" | "sub" if has_carry(modifiers) => return None,
@@ -174,7 +177,11 @@ fn product24(add: bool, modifiers: &mut Modifiers<'_>) -> Selection {
         Some(part) => part == "hi",
         None => return Err("one of .lo, .hi is missing".to_owned()),
     };
+    let saturate = modifiers.flag("sat");
     let ty = modifiers.ty()?;
+    if saturate && !(add && high && ty == Type::S32) {
+        return Err("'.sat' is only allowed on mad24.hi.sat.s32".to_owned());
+    }
     let multiply: Alu3 = match (ty, high) {
         (Type::U32, false) => {
             lanes!(|a: u32, b: u32, c: u32| -> u32 { (mul24u(a, b) as u32).wrapping_add(c) })
@@ -185,6 +192,9 @@ fn product24(add: bool, modifiers: &mut Modifiers<'_>) -> Selection {
         (Type::S32, false) => {
             lanes!(|a: i32, b: i32, c: i32| -> i32 { (mul24s(a, b) as i32).wrapping_add(c) })
         }
+        (Type::S32, true) if saturate => lanes!(|a: i32, b: i32, c: i32| -> i32 {
+            ((mul24s(a, b) >> 16) as i32).saturating_add(c)
+        }),
         (Type::S32, true) => lanes!(|a: i32, b: i32, c: i32| -> i32 {
             ((mul24s(a, b) >> 16) as i32).wrapping_add(c)
         }),
@@ -210,7 +220,7 @@ fn mul24s(a: i32, b: i32) -> i64 {
     i64::from(a << 8 >> 8) * i64::from(b << 8 >> 8)
 }
 
-/// Division by zero gives all ones, and the remainder its dividend, as GPUs do; PTX leaves both open.
+/// Division by zero gives all ones, and so does its remainder, as GPUs do; PTX leaves both open.
 pub(super) trait Divide: Copy {
     /// The quotient.
     fn quotient(self, other: Self) -> Self;
@@ -227,7 +237,7 @@ macro_rules! divide {
             }
             #[inline(always)]
             fn remainder(self, other: Self) -> Self {
-                if other == 0 { self } else { self.wrapping_rem(other) }
+                if other == 0 { !0 } else { self.wrapping_rem(other) }
             }
         }
     )+};

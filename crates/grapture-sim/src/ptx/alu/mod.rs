@@ -7,6 +7,8 @@ mod bits;
 mod carry;
 mod compare;
 mod convert;
+mod convert_real;
+mod convert_small;
 mod float;
 mod half;
 mod integer;
@@ -15,8 +17,9 @@ mod modifiers;
 mod moves;
 pub(super) mod nan;
 mod packed;
-mod softfloat;
+pub(super) mod softfloat;
 mod transcendental;
+mod video;
 
 pub use modifiers::Modifiers;
 
@@ -86,11 +89,14 @@ pub fn select(opcode: &str, modifiers: &mut Modifiers<'_>) -> Option<Selection> 
         .or_else(|| float::select(opcode, modifiers))
         .or_else(|| transcendental::select(opcode, modifiers))
         .or_else(|| convert::select(opcode, modifiers))
+        .or_else(|| video::select(opcode, modifiers))
 }
 
 pub use compare::{BoolOp, Comparison, select_comparison, select_test};
 pub use convert::{extension, low_half};
-pub use moves::{add64, join, part};
+pub use float::flush;
+pub use half::{extreme_of_two as half_extreme, sum as half_sum};
+pub use moves::{add64, and32, join, lowest, or32, part, sub64};
 
 /// Evaluates an expression with `$T` standing for the Rust type of a PTX integer type.
 macro_rules! for_type {

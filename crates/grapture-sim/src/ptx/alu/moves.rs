@@ -29,3 +29,23 @@ pub fn part(bytes: usize, upper: bool) -> Option<Alu1> {
 pub fn add64() -> Alu2 {
     lanes!(|a: u64, b: u64| -> u64 { a.wrapping_add(b) })
 }
+
+/// The bits that are set in one of two registers.
+pub fn or32() -> Alu2 {
+    lanes!(|a: u32, b: u32| -> u32 { a | b })
+}
+
+/// Subtracts 64-bit numbers.
+pub fn sub64() -> Alu2 {
+    lanes!(|a: u64, b: u64| -> u64 { a.wrapping_sub(b) })
+}
+
+/// The place of the lowest set bit.
+pub fn lowest() -> Alu1 {
+    lanes!(|a: u32| -> u32 { a.trailing_zeros() })
+}
+
+/// The bits that are set in both registers.
+pub fn and32() -> Alu2 {
+    lanes!(|a: u32, b: u32| -> u32 { a & b })
+}

@@ -4,7 +4,7 @@ use super::memory::{LaneFault, Memory, classify, load, refused, store};
 use super::registers::{LANES, Reg, Registers};
 use crate::memory::accesses::AccessKind;
 use crate::memory::bytes::{AccessError, SharedBytes};
-use crate::ptx::alu::nan;
+use crate::ptx::alu::{self, flush, nan};
 use crate::ptx::fault::FaultKind;
 use crate::ptx::ir::NO_REG;
 use crate::ptx::types::{Space, Type};
@@ -55,6 +55,10 @@ pub enum AtomicType {
     S64,
     F32,
     F64,
+    F16,
+    Bf16,
+    F16x2,
+    Bf16x2,
 }
 
 impl AtomicType {
@@ -67,21 +71,22 @@ impl AtomicType {
                 Self::B32
             }
             (And | Or | Xor | Cas | Exch, Type::B64) | (Add | Min | Max, Type::U64) => Self::B64,
-            // Earlier versions of PTX spell these with signless types; nvcc still does.
-            (Cas | Exch, Type::U32 | Type::S32) => Self::B32,
-            (Cas | Exch, Type::U64 | Type::S64) => Self::B64,
             (Add | Min | Max, Type::S32) => Self::S32,
-            (Add | Min | Max, Type::S64) => Self::S64,
+            (Min | Max, Type::S64) => Self::S64,
             (Add, Type::F32) => Self::F32,
             (Add, Type::F64) => Self::F64,
+            (Add | Min | Max, Type::F16) => Self::F16,
+            (Add | Min | Max, Type::Bf16) => Self::Bf16,
+            (Add | Min | Max, Type::F16x2) => Self::F16x2,
+            (Add | Min | Max, Type::Bf16x2) => Self::Bf16x2,
             _ => return None,
         })
     }
 
     fn bytes(self) -> usize {
         match self {
-            Self::B16 => 2,
-            Self::B32 | Self::S32 | Self::F32 => 4,
+            Self::B16 | Self::F16 | Self::Bf16 => 2,
+            Self::B32 | Self::S32 | Self::F32 | Self::F16x2 | Self::Bf16x2 => 4,
             Self::B64 | Self::S64 | Self::F64 => 8,
         }
     }
@@ -97,11 +102,24 @@ pub struct AtomicKind {
 }
 
 impl AtomicKind {
-    fn of_32(self, old: u32, a: u32) -> u32 {
+    /// The type of halves.
+    fn half(self) -> Option<Type> {
+        Some(match self.ty {
+            AtomicType::F16 => Type::F16,
+            AtomicType::Bf16 => Type::Bf16,
+            AtomicType::F16x2 => Type::F16x2,
+            AtomicType::Bf16x2 => Type::Bf16x2,
+            _ => return None,
+        })
+    }
+
+    fn of_32(self, old: u32, a: u32, shared: bool) -> u32 {
         let signed = |value: u32| value as i32;
         match (self.op, self.ty) {
             (AtomicOp::Add, AtomicType::F32) => {
-                nan::single(f32::from_bits(old) + f32::from_bits(a)).to_bits()
+                let (old, a) = (f32::from_bits(old), f32::from_bits(a));
+                let sum = if shared { old + a } else { flush(flush(old) + flush(a)) };
+                nan::single(sum).to_bits()
             }
             (AtomicOp::Min, AtomicType::S32) => signed(old).min(signed(a)) as u32,
             (AtomicOp::Max, AtomicType::S32) => signed(old).max(signed(a)) as u32,
@@ -129,11 +147,11 @@ impl AtomicKind {
         }
     }
 
-    fn of_64(self, old: u64, a: u64) -> u64 {
+    fn of_64(self, old: u64, a: u64, shared: bool) -> u64 {
         let signed = |value: u64| value as i64;
         match (self.op, self.ty) {
             (AtomicOp::Add, AtomicType::F64) => {
-                nan::double(f64::from_bits(old) + f64::from_bits(a)).to_bits()
+                double_sum(f64::from_bits(old), f64::from_bits(a), shared).to_bits()
             }
             (AtomicOp::Min, AtomicType::S64) => signed(old).min(signed(a)) as u64,
             (AtomicOp::Max, AtomicType::S64) => signed(old).max(signed(a)) as u64,
@@ -161,33 +179,46 @@ impl AtomicKind {
         }
     }
 
+    /// The value that takes the place of the old one, but for a comparison that fails.
+    fn next(self, old: u64, a: u64, shared: bool) -> u64 {
+        if let Some(ty) = self.half() {
+            let (old, a) = (old as u32, a as u32);
+            return u64::from(match self.op {
+                AtomicOp::Add => alu::half_sum(ty, old, a),
+                op => alu::half_extreme(ty, old, a, op == AtomicOp::Min),
+            });
+        }
+        match self.ty.bytes() {
+            8 => self.of_64(old, a, shared),
+            _ => u64::from(self.of_32(old as u32, a as u32, shared)),
+        }
+    }
+
     /// Does it where nobody else can come between.
     #[inline(always)]
     fn apply_alone(
         self,
-        bytes: &SharedBytes,
-        offset: usize,
-        a: u64,
-        b: u64,
+        (bytes, offset): (&SharedBytes, usize),
+        [a, b]: [u64; 2],
+        shared: bool,
     ) -> Result<u64, AccessError> {
         let len = self.ty.bytes();
         let old = load(bytes, offset, len)?;
-        let new = match (self.op, len) {
-            (AtomicOp::Cas, _) => {
-                if old == a {
-                    b
-                } else {
-                    old
-                }
-            }
-            (_, 4) => u64::from(self.of_32(old as u32, a as u32)),
-            (_, _) => self.of_64(old, a),
+        let new = match self.op {
+            AtomicOp::Cas if old == a => b,
+            AtomicOp::Cas => old,
+            _ => self.next(old, a, shared),
         };
         store(bytes, offset, len, new)?;
         Ok(old)
     }
 
-    fn apply(self, bytes: &SharedBytes, offset: usize, a: u64, b: u64) -> Result<u64, AccessError> {
+    fn apply(
+        self,
+        (bytes, offset): (&SharedBytes, usize),
+        [a, b]: [u64; 2],
+        shared: bool,
+    ) -> Result<u64, AccessError> {
         let len = self.ty.bytes();
         match (self.op, len) {
             (AtomicOp::Cas, 2) => {
@@ -197,12 +228,27 @@ impl AtomicKind {
                 bytes.compare_exchange_u32(offset, a as u32, b as u32).map(u64::from)
             }
             (AtomicOp::Cas, _) => bytes.compare_exchange_u64(offset, a, b),
-            (AtomicOp::Add, 4) if self.ty != AtomicType::F32 => {
+            (AtomicOp::Add, 4) if matches!(self.ty, AtomicType::B32 | AtomicType::S32) => {
                 bytes.fetch_add_u32(offset, a as u32).map(u64::from)
             }
-            (_, 4) => bytes.update_u32(offset, |old| self.of_32(old, a as u32)).map(u64::from),
-            (_, _) => bytes.update_u64(offset, |old| self.of_64(old, a)),
+            (_, 2) => bytes
+                .update_u16(offset, |old| self.next(old.into(), a, shared) as u16)
+                .map(u64::from),
+            (_, 4) => bytes
+                .update_u32(offset, |old| self.next(old.into(), a, shared) as u32)
+                .map(u64::from),
+            (_, _) => bytes.update_u64(offset, |old| self.next(old, a, shared)),
         }
+    }
+}
+
+/// The sum of doubles. Global memory leaves a NaN as it is; of two it keeps the second.
+fn double_sum(old: f64, a: f64, shared: bool) -> f64 {
+    match (shared, a.is_nan(), old.is_nan()) {
+        (true, ..) => nan::double2(old + a, a, old),
+        (false, true, _) => a,
+        (false, _, true) => old,
+        (false, ..) => nan::double2(old + a, old, a),
     }
 }
 
@@ -242,10 +288,12 @@ impl Memory<'_> {
             if kind.op != AtomicOp::Exch && !bytes.is_written(offset, len) {
                 return Err((FaultKind::Uninitialised { address, len }, lane));
             }
+            let (target, operands) = ((bytes, offset), [a, b]);
+            let shared = space == Space::Shared;
             let done = if alone {
-                kind.apply_alone(bytes, offset, a, b)
+                kind.apply_alone(target, operands, shared)
             } else {
-                kind.apply(bytes, offset, a, b)
+                kind.apply(target, operands, shared)
             };
             let old = done.map_err(|error| (refused(error, address, len, true), lane))?;
             self.note(AccessKind::Atomic, space, place, len);

@@ -26,6 +26,8 @@ pub struct Shape {
     pub grid_id: u64,
     /// The multiprocessors of the device.
     pub multiprocessors: u32,
+    /// The address of what the blocks of a cooperative launch share, or zero.
+    pub workspace: u64,
 }
 
 impl Shape {
@@ -164,6 +166,7 @@ fn place(shape: &Shape, warp: u32) -> Place {
         warp,
         grid: shape.grid_id,
         multiprocessors: shape.multiprocessors,
+        workspace: shape.workspace,
         dynamic_shared: shape.dynamic_shared as u32,
         total_shared: (shape.static_shared + shape.dynamic_shared) as u32,
     }

@@ -41,7 +41,6 @@ impl Warp {
             Op::Return => self.ret(machine, barriers, index),
             Op::Exit => self.exit(barriers, index),
             Op::Trap => return Err(stop(FaultKind::Trap)),
-            Op::AssertFail => return Err(stop(FaultKind::Assert)),
             Op::Barrier { kind, id, count, p, negated, .. } => {
                 let held = if p == NO_REG {
                     0

@@ -8,7 +8,9 @@ use super::block::{Block, Shape};
 use super::memory::GlobalMemory;
 use super::registers::{Constants, LANES, Lanes};
 use super::warp::Machine;
+use super::workspace::{self, WithWorkspace};
 use crate::memory::accesses::Accesses;
+use crate::ptx::extra::Console;
 use crate::ptx::fault::{Fault, FaultKind};
 use crate::ptx::ir::Pooled;
 use crate::ptx::module::{Kernel, Module};
@@ -30,6 +32,8 @@ pub struct Options<'a> {
     pub grid_id: u64,
     /// What `%nsmid` reads.
     pub multiprocessors: u32,
+    /// Where `printf` of the kernel writes; nowhere if absent.
+    pub console: Option<&'a dyn Console>,
     /// Where accesses to global memory are noted, which makes them slow.
     pub accesses: Option<&'a Mutex<Accesses>>,
 }
@@ -92,7 +96,8 @@ impl Launch<'_> {
         let (kernel, shape) = self.check()?;
         let constants = self.constants(kernel);
         let code = &self.module.inner.code;
-        let machine = Machine { code, kernel, constants, vectors: has_vectors() };
+        let (console, vectors) = (self.options.console, has_vectors());
+        let machine = Machine { code, kernel, constants, console, vectors };
         let total = self.grid.iter().map(|n| u64::from(*n)).product::<u64>();
         let progress = Progress {
             next: AtomicU64::new(0),
@@ -101,6 +106,7 @@ impl Launch<'_> {
             fault: Mutex::new(None),
             stop: self.options.stop,
         };
+        let memory = &WithWorkspace::new(memory);
         let work = || self.work(&machine, shape, memory, &progress, total);
         let threads = if self.options.cooperative { 1 } else { (threads as u64).clamp(1, total) };
         std::thread::scope(|scope| {
@@ -162,6 +168,7 @@ impl Launch<'_> {
             dynamic_shared: self.dynamic_shared_bytes,
             grid_id: self.options.grid_id,
             multiprocessors: self.options.multiprocessors.max(1),
+            workspace: if self.options.cooperative { workspace::ADDRESS } else { 0 },
         };
         Ok((kernel, shape))
     }

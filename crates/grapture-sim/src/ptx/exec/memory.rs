@@ -191,7 +191,7 @@ impl<'a> Memory<'a> {
     }
 
     /// Notes an access to global memory.
-    pub(super) fn note(&mut self, kind: AccessKind, space: Space, address: u64, len: usize) {
+    pub fn note(&mut self, kind: AccessKind, space: Space, address: u64, len: usize) {
         if let (Some(noted), Space::Global | Space::Const) = (&mut self.noted, space) {
             noted.add(kind, self.line, address, len as u64);
         }

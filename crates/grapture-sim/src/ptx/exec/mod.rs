@@ -7,11 +7,12 @@ mod block;
 mod call;
 mod collective;
 mod grid;
-mod local;
+pub(super) mod local;
 pub mod memory;
 pub mod registers;
 mod schedule;
 pub mod special;
-mod warp;
+pub(super) mod warp;
+mod workspace;
 
 pub use grid::{Launch, Options, RunStats};

@@ -4,6 +4,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::registers::LANES;
 
+/// The bytes of shared memory of each block that the system keeps.
+const RESERVED_SHARED: u32 = 1024;
+
 /// A special register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // each variant is the register of the same name; the number is the axis
@@ -31,6 +34,13 @@ pub enum Special {
     GlobalTimerHigh,
     DynamicShared,
     TotalShared,
+    AggregateShared,
+    ClusterCtaid,
+    ClusterNctaid,
+    ClusterRank,
+    ClusterSize,
+    /// One of the registers that a driver may set.
+    Environment(u8),
 }
 
 impl Special {
@@ -46,8 +56,11 @@ impl Special {
             return Some(match base {
                 "%tid" => Self::Tid(axis),
                 "%ntid" => Self::Ntid(axis),
-                "%ctaid" => Self::Ctaid(axis),
-                "%nctaid" => Self::Nctaid(axis),
+                // A block is a cluster of its own.
+                "%ctaid" | "%clusterid" => Self::Ctaid(axis),
+                "%nctaid" | "%nclusterid" => Self::Nctaid(axis),
+                "%cluster_ctaid" => Self::ClusterCtaid,
+                "%cluster_nctaid" => Self::ClusterNctaid,
                 _ => return None,
             });
         }
@@ -66,11 +79,18 @@ impl Special {
             "%clock" | "%clock_lo" => Self::Clock,
             "%clock_hi" => Self::ClockHigh,
             "%clock64" => Self::Clock64,
+            name if name.starts_with("%envreg") => {
+                let number = name.strip_prefix("%envreg")?.parse().ok()?;
+                (number < 32).then_some(Self::Environment(number))?
+            }
             "%globaltimer" => Self::GlobalTimer,
             "%globaltimer_lo" => Self::GlobalTimerLow,
             "%globaltimer_hi" => Self::GlobalTimerHigh,
             "%dynamic_smem_size" => Self::DynamicShared,
             "%total_smem_size" => Self::TotalShared,
+            "%aggr_smem_size" => Self::AggregateShared,
+            "%cluster_ctarank" => Self::ClusterRank,
+            "%cluster_nctarank" => Self::ClusterSize,
             _ => return None,
         })
     }
@@ -102,6 +122,8 @@ pub struct Place {
     pub dynamic_shared: u32,
     /// All shared memory.
     pub total_shared: u32,
+    /// The address of what the blocks of a cooperative launch share; zero in any other.
+    pub workspace: u64,
 }
 
 impl Place {
@@ -147,8 +169,14 @@ impl Place {
             Special::GlobalTimer => [nanoseconds(); LANES],
             Special::GlobalTimerLow => all(nanoseconds() as u32),
             Special::GlobalTimerHigh => all((nanoseconds() >> 32) as u32),
+            Special::Environment(1) => all((self.workspace >> 32) as u32),
+            Special::Environment(2) => all(self.workspace as u32),
+            Special::Environment(_) => all(0),
             Special::DynamicShared => all(self.dynamic_shared),
             Special::TotalShared => all(self.total_shared),
+            Special::AggregateShared => all(self.total_shared + RESERVED_SHARED),
+            Special::ClusterCtaid | Special::ClusterRank => all(0),
+            Special::ClusterNctaid | Special::ClusterSize => all(1),
         }
     }
 }

@@ -7,6 +7,7 @@ use super::memory::{Memory, classify};
 use super::registers::{Constants, FULL, Frame, LANES, Reg, Registers};
 use super::schedule::{Choice, Group, State, choose};
 use super::special::{Place, Special};
+use crate::ptx::extra::{self, Console, Env};
 use crate::ptx::fault::FaultKind;
 use crate::ptx::ir::{BarrierKind, Code, NO_REG, Op, PredOp};
 use crate::ptx::module::Kernel;
@@ -21,6 +22,8 @@ pub struct Machine<'a> {
     pub kernel: &'a Kernel,
     /// The constants.
     pub constants: Constants,
+    /// Where `printf` writes.
+    pub console: Option<&'a dyn Console>,
     /// Whether the host has the vectors that code is compiled for a second time.
     pub vectors: bool,
 }
@@ -384,6 +387,11 @@ impl Warp {
                         mask | u32::from(inside(*address)) << lane
                     });
                 regs.put_pred(d, holds, active);
+            }
+            Op::Extra { what, list, reads, writes } => {
+                let (local, place) = (&mut self.local, &self.place);
+                let env = Env { machine, regs, local, memory, frame, place };
+                return Some(extra::run(env, what, (list, reads, writes), active));
             }
             Op::Fence => std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst),
             Op::Nop => {}

@@ -28,6 +28,12 @@ impl Op {
             let list = lists.iter().skip(list as usize).take(usize::from(count));
             list.for_each(|reg| each(how, *reg));
         }
+        if let Op::Extra { list, reads, writes, .. } = *self {
+            let all = lists.iter().skip(list as usize);
+            let (reads, writes) = (usize::from(reads), usize::from(writes));
+            all.clone().take(reads).for_each(|reg| each(Use::Read, *reg));
+            all.skip(reads).take(writes).for_each(|reg| each(Use::Write, *reg));
+        }
         writes.into_iter().for_each(|reg| each(Use::Write, reg));
     }
 
@@ -52,6 +58,7 @@ impl Op {
             }
             Op::Load { d, address, .. } => ([address.register(), NO, NO, NO, NO], [d, NO]),
             Op::Store { a, address, .. } => ([address.register(), a, NO, NO, NO], [NO; 2]),
+            Op::Extra { .. } => ([NO; 5], [NO; 2]),
             Op::LoadList { address, .. } | Op::StoreList { address, .. } => {
                 ([address.register(), NO, NO, NO, NO], [NO; 2])
             }
@@ -71,7 +78,6 @@ impl Op {
             | Op::Return
             | Op::Exit
             | Op::Trap
-            | Op::AssertFail
             | Op::Yield
             | Op::Nop => ([NO; 5], [NO; 2]),
         }

@@ -6,6 +6,7 @@ use crate::ptx::alu::Modifiers;
 use crate::ptx::ast::{Constant, Operand};
 use crate::ptx::error::Result;
 use crate::ptx::exec::registers::Reg;
+use crate::ptx::extra::{Assert, Extra, Print};
 use crate::ptx::ir::{BarrierKind, CallSite, NO_REG, Op, Slice};
 use crate::ptx::types::Type;
 
@@ -157,17 +158,26 @@ impl<'a> FunctionLowering<'_, 'a> {
             return Err(self.error(format!("the arguments do not match those of '{name}'")));
         }
         if !info.defined {
-            if name == "__assertfail" {
-                self.emit(Op::AssertFail);
+            if let ("__assertfail", [condition, file, line, function, ..]) =
+                (name.as_str(), arguments.as_slice())
+            {
+                let [condition, file, line, function] =
+                    [condition, file, line, function].map(|slice| slice.offset);
+                let assert = Assert { condition, file, line, function };
+                self.emit_extra(Extra::Assert(assert), &[], &[]);
+                return Ok(());
+            }
+            if let ("vprintf", [format, values]) = (name.as_str(), arguments.as_slice()) {
+                let result = results.first().map(|slice| slice.offset);
+                let (format, arguments) = (format.offset, values.offset);
+                self.emit_extra(Extra::Print(Print { format, arguments, result }), &[], &[]);
                 return Ok(());
             }
             if name == SET_CONDITIONAL {
                 return self.set_conditional(&arguments);
             }
             return Err(match name.as_str() {
-                "vprintf" | "malloc" | "free" => {
-                    self.unsupported(format!("'{name}' is not supported"))
-                }
+                "malloc" | "free" => self.unsupported(format!("'{name}' is not supported")),
                 _ => self.error(format!("'{name}' is declared and not defined")),
             });
         }

@@ -1,12 +1,12 @@
-//! Moves, selections, comparisons, predicates and address conversions.
+//! Moves, operations on predicates, and address conversions.
 
 use super::function::FunctionLowering;
-use crate::ptx::alu::{self, Comparison, Modifiers};
+use crate::ptx::alu::{self, Modifiers};
 use crate::ptx::ast::Operand;
 use crate::ptx::error::Result;
 use crate::ptx::exec::memory::window;
 use crate::ptx::exec::registers::Reg;
-use crate::ptx::ir::{NO_REG, Op, PredOp};
+use crate::ptx::ir::{NO_REG, Op, Pooled, PredOp};
 use crate::ptx::types::{Space, Type};
 
 impl<'a> FunctionLowering<'_, 'a> {
@@ -20,25 +20,23 @@ impl<'a> FunctionLowering<'_, 'a> {
         let is_pred = modifiers.last_type() == Some(Type::Pred);
         match opcode {
             "mov" => self.mov(modifiers, operands)?,
-            "setp" => self.setp(modifiers, operands)?,
-            "set" => self.set(modifiers, operands)?,
-            "testp" => self.testp(modifiers, operands)?,
-            "selp" => self.selp(modifiers, operands)?,
-            "slct" => self.slct(modifiers, operands)?,
             "cvta" => self.cvta(modifiers, operands)?,
             "isspacep" => self.isspacep(modifiers, operands)?,
             "and" | "or" | "xor" | "not" if is_pred => self.logic(opcode, modifiers, operands)?,
-            _ => return Ok(false),
+            _ => return self.comparison(opcode, modifiers, operands),
         }
         Ok(true)
     }
 
-    fn ty(&self, modifiers: &mut Modifiers<'_>) -> Result<Type> {
+    pub(super) fn ty(&self, modifiers: &mut Modifiers<'_>) -> Result<Type> {
         modifiers.ty().map_err(|message| self.error(message))
     }
 
     fn mov(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
         let ty = self.ty(modifiers)?;
+        if !(ty == Type::Pred || ty.is_plain()) {
+            return Err(self.error(format!("type '.{}' is not allowed here", ty.name())));
+        }
         let [d, a] = operands else { return self.count(operands, 2) };
         match (d, a) {
             _ if ty == Type::Pred => {
@@ -151,97 +149,6 @@ impl<'a> FunctionLowering<'_, 'a> {
         }
     }
 
-    fn compare(
-        &mut self,
-        comparison: Comparison,
-        d: Reg,
-        q: Reg,
-        operands: &[Operand<'a>],
-    ) -> Result<()> {
-        self.count(operands, if comparison.combine.is_some() { 3 } else { 2 })?;
-        let [a, b, rest @ ..] = operands else { return self.count(operands, 2) };
-        let (a, b) = (self.source(a, comparison.ty)?, self.source(b, comparison.ty)?);
-        let f = comparison.function;
-        if let (Some(combine), Some(c)) = (comparison.combine, rest.first()) {
-            let (c, negated) = self.predicate_operand(c)?;
-            self.emit(Op::CompareWith { f, d, q, a, b, c, negated, combine });
-        } else {
-            self.emit(Op::Compare { f, d, q, a, b });
-        }
-        Ok(())
-    }
-
-    fn setp(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
-        let comparison =
-            alu::select_comparison(modifiers).map_err(|message| self.error(message))?;
-        let [first, rest @ ..] = operands else { return self.count(operands, 3) };
-        let (d, q) = match first {
-            Operand::Pair(p, q) => {
-                let d = if *p == "_" { self.fresh(Type::Pred) } else { self.predicate(p)? };
-                (d, if *q == "_" { NO_REG } else { self.predicate(q)? })
-            }
-            _ => (self.predicate_destination(first)?, NO_REG),
-        };
-        self.compare(comparison, d, q, rest)
-    }
-
-    fn set(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
-        let ty = self.ty(modifiers)?;
-        let one = match ty {
-            Type::U32 | Type::S32 | Type::B32 => u64::from(u32::MAX),
-            Type::F32 => u64::from(1.0_f32.to_bits()),
-            _ => return Err(self.error(format!("type '.{}' is not allowed here", ty.name()))),
-        };
-        let comparison =
-            alu::select_comparison(modifiers).map_err(|message| self.error(message))?;
-        let [first, rest @ ..] = operands else { return self.count(operands, 3) };
-        let d = self.destination(first, ty)?;
-        let p = self.fresh(Type::Pred);
-        self.compare(comparison, p, NO_REG, rest)?;
-        let (a, b) = (self.bits(one, Type::B32), self.bits(0, Type::B32));
-        self.emit(Op::Select { wide: false, d, a, b, p, negated: false });
-        Ok(())
-    }
-
-    fn testp(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
-        let (f, ty) = alu::select_test(modifiers).map_err(|message| self.error(message))?;
-        let [d, a] = operands else { return self.count(operands, 2) };
-        let (d, a) = (self.predicate_destination(d)?, self.source(a, ty)?);
-        self.emit(Op::Test { f, d, a });
-        Ok(())
-    }
-
-    fn selp(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
-        let ty = self.ty(modifiers)?;
-        let [d, a, b, p] = operands else { return self.count(operands, 4) };
-        let (a, b) = (self.source(a, ty)?, self.source(b, ty)?);
-        let (p, negated) = self.predicate_operand(p)?;
-        let d = self.destination(d, ty)?;
-        self.emit(Op::Select { wide: ty.is_wide(), d, a, b, p, negated });
-        Ok(())
-    }
-
-    fn slct(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
-        let flush = modifiers.flag("ftz");
-        let (ty, of) = (self.ty(modifiers)?, self.ty(modifiers)?);
-        let words: &[&str] = match (of, flush) {
-            (Type::S32, false) => &["ge", "s32"],
-            (Type::F32, false) => &["ge", "f32"],
-            (Type::F32, true) => &["ge", "ftz", "f32"],
-            _ => return Err(self.error(format!("type '.{}' is not allowed here", of.name()))),
-        };
-        let comparison = alu::select_comparison(&mut Modifiers::new(words))
-            .map_err(|message| self.error(message))?;
-        let [d, a, b, c] = operands else { return self.count(operands, 4) };
-        let (a, b, c) = (self.source(a, ty)?, self.source(b, ty)?, self.source(c, of)?);
-        let d = self.destination(d, ty)?;
-        let p = self.fresh(Type::Pred);
-        let zero = self.bits(0, of);
-        self.emit(Op::Compare { f: comparison.function, d: p, q: NO_REG, a: c, b: zero });
-        self.emit(Op::Select { wide: ty.is_wide(), d, a, b, p, negated: false });
-        Ok(())
-    }
-
     fn logic(
         &mut self,
         opcode: &str,
@@ -267,11 +174,15 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(())
     }
 
+    /// A predicate operand in a register of its own if it is negated.
     fn plain_predicate(&mut self, operand: &Operand<'a>) -> Result<Reg> {
-        match self.predicate_operand(operand)? {
-            (reg, false) => Ok(reg),
-            _ => Err(self.error("a negated predicate is not allowed here")),
+        let (a, negated) = self.predicate_operand(operand)?;
+        if !negated {
+            return Ok(a);
         }
+        let d = self.fresh(Type::Pred);
+        self.emit(Op::Pred { op: PredOp::Not, d, a, b: a });
+        Ok(d)
     }
 
     fn cvta(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
@@ -298,15 +209,52 @@ impl<'a> FunctionLowering<'_, 'a> {
     }
 
     fn isspacep(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
-        let Some(space) = modifiers.find(Space::parse) else {
+        // The shared memory of a cluster is that of its one block.
+        let space = match modifiers.flag("shared::cluster") {
+            true => Some(Space::Shared),
+            false => modifiers.find(Space::parse),
+        };
+        let Some(space) = space else {
             return Err(self.error("a state space is missing"));
         };
         let [d, a] = operands else { return self.count(operands, 2) };
-        if space == Space::Const {
-            return Err(self.unsupported("the constant space has no window"));
-        }
         let (d, a) = (self.predicate_destination(d)?, self.source(a, Type::U64)?);
-        self.emit(Op::IsSpace { space, d, a });
+        if space == Space::Const {
+            return self.is_constant(d, a);
+        }
+        if space != Space::Global {
+            self.emit(Op::IsSpace { space, d, a });
+            return Ok(());
+        }
+        // Constants lie among what else is global here, and not on a device.
+        let (global, constant) = (self.fresh(Type::Pred), self.fresh(Type::Pred));
+        self.emit(Op::IsSpace { space, d: global, a });
+        self.is_constant(constant, a)?;
+        self.emit(Op::Pred { op: PredOp::Not, d: constant, a: constant, b: constant });
+        self.emit(Op::Pred { op: PredOp::And, d, a: global, b: constant });
+        Ok(())
+    }
+
+    /// Whether an address lies in one of the constant variables, which have no window of their own.
+    fn is_constant(&mut self, d: Reg, a: Reg) -> Result<()> {
+        let variables = self.module.globals.iter().enumerate();
+        let constants: Vec<(u32, usize)> = variables
+            .filter(|(_, global)| global.space == Space::Const)
+            .map(|(index, global)| (index as u32, global.size))
+            .collect();
+        let below = alu::select_comparison(&mut Modifiers::new(&["lo", "u64"]))
+            .map_err(|message| self.error(message))?;
+        let (found, one) = (self.fresh(Type::Pred), self.fresh(Type::Pred));
+        let offset = self.fresh(Type::U64);
+        self.emit(Op::Pred { op: PredOp::False, d: found, a: NO_REG, b: NO_REG });
+        for (index, size) in constants {
+            let start = self.module.pool.intern(true, Pooled::Global(index, 0));
+            let size = self.bits(size as u64, Type::U64);
+            self.emit(Op::Alu2 { f: alu::sub64(), d: offset, a, b: start });
+            self.emit(Op::Compare { f: below.function, d: one, q: NO_REG, a: offset, b: size });
+            self.emit(Op::Pred { op: PredOp::Or, d: found, a: found, b: one });
+        }
+        self.emit(Op::Pred { op: PredOp::Move, d, a: found, b: found });
         Ok(())
     }
 }

@@ -1,90 +1,32 @@
 //! One instruction: which part of lowering knows it, and those that only compute.
 
 use super::function::FunctionLowering;
-use crate::ptx::alu::{self, AluFn, Modifiers};
+use super::unsupported;
+use crate::ptx::alu::{self, Alu, AluFn, Modifiers};
 use crate::ptx::ast::{Instruction, Operand};
+use crate::ptx::contract::{FUSED_MINUS, MINUS_FUSED};
 use crate::ptx::error::Result;
+use crate::ptx::exec::registers::Reg;
 use crate::ptx::ir::Op;
 use crate::ptx::types::{Class, Type};
-
-/// Instructions of PTX that exist and are not implemented.
-const UNSUPPORTED: [&str; 58] = [
-    "alloca",
-    "applypriority",
-    "barrier.cluster",
-    "bmma",
-    "brkpt",
-    "clusterlaunchcontrol",
-    "copysignx",
-    "cp",
-    "createpolicy",
-    "discard",
-    "elect",
-    "fence.proxy",
-    "fns",
-    "getctarank",
-    "griddepcontrol",
-    "istypep",
-    "ldmatrix",
-    "mapa",
-    "mbarrier",
-    "mma",
-    "movmatrix",
-    "multimem",
-    "pmevent",
-    "setmaxnreg",
-    "stackrestore",
-    "stacksave",
-    "stmatrix",
-    "suld",
-    "suq",
-    "sured",
-    "sust",
-    "tcgen05",
-    "tensormap",
-    "tex",
-    "tld4",
-    "txq",
-    "vabsdiff",
-    "vabsdiff2",
-    "vabsdiff4",
-    "vadd",
-    "vadd2",
-    "vadd4",
-    "vavrg2",
-    "vavrg4",
-    "vmad",
-    "vmax",
-    "vmax2",
-    "vmax4",
-    "vmin",
-    "vmin2",
-    "vmin4",
-    "vset",
-    "vshl",
-    "vshr",
-    "vsub",
-    "vsub2",
-    "wgmma",
-    "wmma",
-];
 
 impl<'a> FunctionLowering<'_, 'a> {
     /// Compiles one instruction.
     pub(super) fn instruction(&mut self, instruction: &Instruction<'a>) -> Result<()> {
+        if let Some(reason) = unsupported::reason(instruction.opcode, &instruction.modifiers) {
+            return Err(self.unsupported(reason));
+        }
         let mut modifiers = Modifiers::new(&instruction.modifiers);
         let operands = &instruction.operands;
         let known = self.control(instruction.opcode, &mut modifiers, operands)?
             || self.data(instruction.opcode, &mut modifiers, operands)?
             || self.memory(instruction.opcode, &mut modifiers, operands)?
             || self.warp(instruction.opcode, &mut modifiers, operands)?
+            || self.extra(instruction.opcode, &mut modifiers, operands)?
+            || self.lop3_test(instruction.opcode, &mut modifiers, operands)?
             || self.compute(instruction.opcode, &mut modifiers, operands)?;
         if !known {
-            return Err(if UNSUPPORTED.contains(&instruction.opcode) {
-                self.unsupported("this instruction is not supported")
-            } else {
-                self.unknown(instruction)
-            });
+            return Err(self.unknown(instruction));
         }
         match modifiers.left_over() {
             None => Ok(()),
@@ -111,7 +53,13 @@ impl<'a> FunctionLowering<'_, 'a> {
         modifiers: &mut Modifiers<'_>,
         operands: &[Operand<'a>],
     ) -> Result<bool> {
-        let Some(selection) = alu::select(opcode, modifiers) else {
+        let (name, negated) = match opcode {
+            FUSED_MINUS => ("fma", Some(2)),
+            MINUS_FUSED => ("fma", Some(0)),
+            name => (name, None),
+        };
+        let ty = modifiers.last_type();
+        let Some(selection) = alu::select(name, modifiers) else {
             return Ok(false);
         };
         let alu = selection.map_err(|message| self.error(message))?;
@@ -125,6 +73,9 @@ impl<'a> FunctionLowering<'_, 'a> {
             let reg =
                 if converts { self.convertible(operand, *ty)? } else { self.source(operand, *ty)? };
             sources.push(reg);
+        }
+        if let (Some(index), Some(ty)) = (negated, ty) {
+            self.negate(&mut sources, index, ty)?;
         }
         let (d, extension) = if converts {
             self.converted(first, alu.destination)?
@@ -146,12 +97,23 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(true)
     }
 
+    /// Changes the sign of one of the sources, in a register of its own.
+    fn negate(&mut self, sources: &mut [Reg], index: usize, ty: Type) -> Result<()> {
+        let name = [ty.name()];
+        let negation = alu::select("neg", &mut Modifiers::new(&name));
+        let Some(Ok(Alu { function: AluFn::One(f), .. })) = negation else {
+            return Err(self.error("this type has no sign"));
+        };
+        if let Some(source) = sources.get_mut(index) {
+            let d = self.fresh(ty);
+            self.emit(Op::Alu1 { f, d, a: *source });
+            *source = d;
+        }
+        Ok(())
+    }
+
     /// A source of `cvt`, whose register may be wider than its type.
-    fn convertible(
-        &mut self,
-        operand: &Operand<'a>,
-        ty: Type,
-    ) -> Result<crate::ptx::exec::registers::Reg> {
+    fn convertible(&mut self, operand: &Operand<'a>, ty: Type) -> Result<Reg> {
         let Operand::Name(name) = operand else {
             return self.source(operand, ty);
         };
@@ -180,10 +142,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         &mut self,
         operand: &Operand<'a>,
         ty: Type,
-    ) -> Result<(
-        crate::ptx::exec::registers::Reg,
-        Option<(alu::Alu1, crate::ptx::exec::registers::Reg)>,
-    )> {
+    ) -> Result<(Reg, Option<(alu::Alu1, Reg)>)> {
         let Operand::Name(name) = operand else {
             return Ok((self.destination(operand, ty)?, None));
         };

@@ -1,24 +1,13 @@
-//! Loads, stores, atomics and fences.
+//! Loads, stores and fences.
 
 use super::function::FunctionLowering;
-use crate::ptx::alu::Modifiers;
+use super::qualifiers;
+use crate::ptx::alu::{self, AluFn, Modifiers};
 use crate::ptx::ast::Operand;
 use crate::ptx::error::Result;
-use crate::ptx::exec::atomics::{AtomicKind, AtomicOp, AtomicType};
 use crate::ptx::exec::registers::Reg;
 use crate::ptx::ir::{Element, NO_REG, Op};
 use crate::ptx::types::{Class, Space, Type};
-
-/// Words that change nothing: every access here is as strong as a relaxed one of any scope, and
-/// there are no caches.
-fn changes_nothing(word: &str) -> bool {
-    matches!(
-        word,
-        "weak" | "relaxed" | "volatile" | "cta" | "gpu" | "sys" | "cluster" | "nc" | "mmio"
-    ) || matches!(word, "ca" | "cg" | "cs" | "lu" | "cv" | "wb" | "wt")
-        || word.starts_with("L1::")
-        || word.starts_with("L2::") && word != "L2::cache_hint"
-}
 
 /// Whether a load or store counts as atomic where races are looked for.
 fn is_strong(modifiers: &Modifiers<'_>) -> bool {
@@ -41,7 +30,9 @@ impl<'a> FunctionLowering<'_, 'a> {
             "red" => self.atomic(false, modifiers, operands)?,
             "prefetch" | "prefetchu" => {
                 modifiers.ignore(|word| {
-                    matches!(word, "L1" | "L2" | "global" | "local") || changes_nothing(word)
+                    matches!(word, "L1" | "L2" | "global" | "local")
+                        || word.starts_with("L1::")
+                        || word.starts_with("L2::")
                 });
                 self.emit(Op::Nop);
             }
@@ -68,8 +59,11 @@ impl<'a> FunctionLowering<'_, 'a> {
     }
 
     fn element(&self, ty: Type, width: usize, strong: bool) -> Result<Element> {
-        if matches!(ty, Type::Pred | Type::B128) {
-            return Err(self.unsupported(format!("type '.{}' is not supported here", ty.name())));
+        if ty == Type::B128 {
+            return Err(self.unsupported("loads and stores of 128 bits are not supported"));
+        }
+        if !ty.is_plain() && ty.bytes() != 1 {
+            return Err(self.error(format!("type '.{}' is not allowed here", ty.name())));
         }
         let signed = ty.class() == Class::Signed;
         let width = 8 * width.max(ty.bytes()) as u8;
@@ -78,7 +72,6 @@ impl<'a> FunctionLowering<'_, 'a> {
 
     /// Space, number of elements and type of a load or store.
     fn access(&self, modifiers: &mut Modifiers<'_>) -> Result<(Space, usize, Type)> {
-        modifiers.ignore(changes_nothing);
         let space = modifiers.find(Space::parse).unwrap_or(Space::Generic);
         let count = match modifiers.one_of(&["v2", "v4", "v8"]) {
             None => 1,
@@ -87,7 +80,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             Some(_) => 8,
         };
         let ty = modifiers.ty().map_err(|message| self.error(message))?;
-        if count * ty.bytes() > 32 {
+        if count * ty.bytes() > 16 {
             return Err(self.error("the vector is too long"));
         }
         Ok((space, count, ty))
@@ -160,8 +153,8 @@ impl<'a> FunctionLowering<'_, 'a> {
 
     fn load(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
         let strong = is_strong(modifiers);
-        let acquire = modifiers.flag("acquire");
         let operands = self.without_policy(modifiers, operands, 2)?;
+        let acquire = qualifiers::load(modifiers).map_err(|message| self.error(message))?;
         let (space, count, ty) = self.access(modifiers)?;
         let [d, address] = operands else { return self.count(operands, 2) };
         let (address, space) = self.address(address, space)?;
@@ -187,8 +180,8 @@ impl<'a> FunctionLowering<'_, 'a> {
 
     fn store(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
         let strong = is_strong(modifiers);
-        let release = modifiers.flag("release");
         let operands = self.without_policy(modifiers, operands, 2)?;
+        let release = qualifiers::store(modifiers).map_err(|message| self.error(message))?;
         let (space, count, ty) = self.access(modifiers)?;
         let [address, a] = operands else { return self.count(operands, 2) };
         let (address, space) = self.address(address, space)?;
@@ -200,6 +193,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         }
         if count == 1 {
             let (a, width) = self.element_register(a, ty, false)?;
+            let (a, width) = self.narrowed(a, width, ty)?;
             let element = self.element(ty, width, strong)?;
             self.emit(Op::Store { space, element, a, address });
         } else {
@@ -210,8 +204,25 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(())
     }
 
+    /// What is stored of a register. A wider one that is stored as single precision holds an integer, as
+    /// GPUs take it.
+    fn narrowed(&mut self, a: Reg, width: usize, ty: Type) -> Result<(Reg, usize)> {
+        if ty != Type::F32 || width != 8 {
+            return Ok((a, width));
+        }
+        let words = &mut Modifiers::new(&["rn", "f32", "u64"]);
+        let alu = match alu::select("cvt", words) {
+            Some(selection) => selection.map_err(|message| self.error(message))?,
+            None => return Err(self.error("this register cannot be stored")),
+        };
+        let AluFn::One(f) = alu.function else { return Ok((a, width)) };
+        let d = self.fresh(ty);
+        self.emit(Op::Alu1 { f, d, a });
+        Ok((d, 4))
+    }
+
     /// The operands without the cache policy that `.L2::cache_hint` adds.
-    fn without_policy<'o>(
+    pub(super) fn without_policy<'o>(
         &self,
         modifiers: &mut Modifiers<'_>,
         operands: &'o [Operand<'a>],
@@ -222,49 +233,5 @@ impl<'a> FunctionLowering<'_, 'a> {
         }
         self.count(operands, wanted + 1)?;
         Ok(operands.get(..wanted).unwrap_or(operands))
-    }
-
-    fn atomic(
-        &mut self,
-        returns: bool,
-        modifiers: &mut Modifiers<'_>,
-        operands: &[Operand<'a>],
-    ) -> Result<()> {
-        modifiers.ignore(|word| {
-            changes_nothing(word) || matches!(word, "acquire" | "release" | "acq_rel" | "noftz")
-        });
-        let space = modifiers.find(Space::parse).unwrap_or(Space::Generic);
-        let Some(op) = modifiers.find(AtomicOp::parse) else {
-            return Err(self.error("an atomic operation is missing"));
-        };
-        if modifiers.contains("v2") || modifiers.contains("v4") || modifiers.contains("v8") {
-            return Err(self.unsupported("vector atomics are not supported"));
-        }
-        let ty = modifiers.ty().map_err(|message| self.error(message))?;
-        let Some(kind) = AtomicType::of(op, ty).map(|ty| AtomicKind { op, ty }) else {
-            return Err(self.error(format!("type '.{}' is not allowed here", ty.name())));
-        };
-        if !matches!(space, Space::Generic | Space::Global | Space::Shared) {
-            return Err(self.error("atomics need global or shared memory"));
-        }
-        let inputs = if op == AtomicOp::Cas { 2 } else { 1 };
-        let wanted = usize::from(returns) + 1 + inputs;
-        let operands = self.without_policy(modifiers, operands, wanted)?;
-        self.count(operands, wanted)?;
-        let (d, rest) = match operands {
-            [d, rest @ ..] if returns => {
-                (if *d == Operand::Sink { NO_REG } else { self.destination(d, ty)? }, rest)
-            }
-            _ => (NO_REG, operands),
-        };
-        let [address, a, more @ ..] = rest else { return self.count(operands, wanted) };
-        let (address, space) = self.address(address, space)?;
-        let a = self.source(a, ty)?;
-        let b = match more.first() {
-            Some(b) => self.source(b, ty)?,
-            None => a,
-        };
-        self.emit(Op::Atomic { space, kind, d, a, b, address });
-        Ok(())
     }
 }

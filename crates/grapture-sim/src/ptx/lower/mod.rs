@@ -1,8 +1,11 @@
 //! From the tree to the compact form.
 
+mod atomic;
+mod compare;
 mod conditional;
 mod control;
 mod data;
+mod extra;
 mod function;
 mod globals;
 mod hoist;
@@ -11,6 +14,9 @@ mod liveness;
 mod memory;
 mod operand;
 mod pool;
+mod qualifiers;
+mod tensor;
+mod unsupported;
 mod warp;
 
 use std::collections::{HashMap, HashSet};
@@ -48,6 +54,8 @@ struct ModuleLowering<'a> {
     symbols: HashMap<&'a str, ModuleSymbol>,
     shared: Vec<SharedVariable>,
     globals: Vec<Global>,
+    /// The number of `.target`.
+    processor: u32,
 }
 
 /// Compiles a module.
@@ -55,7 +63,10 @@ struct ModuleLowering<'a> {
 /// # Errors
 /// What is wrong or not supported, with its place.
 pub(super) fn lower(ast: &Ast<'_>) -> Result<ModuleInner> {
-    let mut module = ModuleLowering::default();
+    let digits =
+        ast.target.trim_start_matches("sm_").trim_end_matches(|c: char| !c.is_ascii_digit());
+    let mut module =
+        ModuleLowering { processor: digits.parse().unwrap_or(0), ..ModuleLowering::default() };
     let functions = module.declare_functions(ast)?;
     for variable in &ast.variables {
         module.declare_variable(variable)?;
@@ -71,6 +82,10 @@ pub(super) fn lower(ast: &Ast<'_>) -> Result<ModuleInner> {
     for kernel in &mut kernels {
         module.lay_out_shared(kernel);
         kernel.unbounded_stack = module.stack_is_unbounded(kernel.function);
+        kernel.reads_cluster = module.reachable(kernel.function).into_iter().any(|index| {
+            // INVARIANT: the functions that are reachable were numbered.
+            module.code.functions[index as usize].reads_cluster
+        });
     }
     let ModuleLowering { mut code, pool, globals, .. } = module;
     (code.narrow, code.wide) = pool.into_parts();
@@ -109,6 +124,7 @@ impl<'a> ModuleLowering<'a> {
         let bytes = checked_bytes(variable)?;
         let symbol = match variable.space {
             Some(Space::Shared) => ModuleSymbol::Shared(self.declare_shared(variable, bytes)?),
+            // Nothing is linked: what is `.extern` is here too, as a driver has it.
             Some(space @ (Space::Global | Space::Const)) => {
                 self.globals.push(Global {
                     name: variable.name.to_owned(),
@@ -117,8 +133,6 @@ impl<'a> ModuleLowering<'a> {
                     align: variable.alignment() as usize,
                     initial: Vec::new(),
                     relocations: Vec::new(),
-                    visible: variable.linkage != Linkage::Extern,
-                    external: variable.linkage == Linkage::Extern,
                 });
                 ModuleSymbol::Global(self.globals.len() as u32 - 1)
             }
@@ -253,6 +267,7 @@ fn function_info(function: &Function<'_>) -> Result<FunctionInfo> {
         params: slices(&params),
         returns: slices(&returns),
         indirect: false,
+        reads_cluster: false,
         calls: Vec::new(),
         shared: Vec::new(),
         launch_ops: Vec::new(),

@@ -1,6 +1,7 @@
 //! Operands to registers.
 
 use super::function::{FunctionLowering, Symbol};
+use crate::ptx::alu;
 use crate::ptx::ast::{AddressBase, Constant, Operand};
 use crate::ptx::error::Result;
 use crate::ptx::exec::registers::Reg;
@@ -97,12 +98,21 @@ impl<'a> FunctionLowering<'_, 'a> {
             return Err(self.error(format!("unknown register '{name}'")));
         };
         let wide = ty.is_wide();
-        if ty.bytes() < 4 || (!wide && what.is_wide()) {
+        if ty.bytes() < 2 || (!wide && what.is_wide()) {
             return Err(self.error(format!("'{name}' does not fit '.{}'", ty.name())));
         }
-        let d = self.fresh(ty);
+        self.reads_cluster |= name.contains("cluster");
+        let d = self.fresh(if wide { ty } else { Type::U32 });
         self.emit(Op::Special { what, wide, d });
-        Ok(d)
+        if ty.bytes() > 2 {
+            return Ok(d);
+        }
+        // The lower half.
+        let half = self.fresh(ty);
+        if let Some(f) = alu::part(2, false) {
+            self.emit(Op::Alu1 { f, d: half, a: d });
+        }
+        Ok(half)
     }
 
     /// A constant of the given type.
@@ -114,7 +124,8 @@ impl<'a> FunctionLowering<'_, 'a> {
             }
             (Constant::Integer(value), _) => value,
             (Constant::Single(bits), Type::F32 | Type::B32) => u64::from(bits),
-            (Constant::Single(bits), Type::F64) => f64::from(f32::from_bits(bits)).to_bits(),
+            // The bits are taken as they are.
+            (Constant::Single(bits), Type::F64) => u64::from(bits),
             (Constant::Double(value), Type::F32) => u64::from((value as f32).to_bits()),
             (Constant::Double(value), Type::F64 | Type::B64) => value.to_bits(),
             _ => return Err(self.error(format!("the constant does not fit '.{}'", ty.name()))),

@@ -1,9 +1,10 @@
 //! Instructions by which the lanes of a warp exchange values.
 
 use super::function::FunctionLowering;
-use crate::ptx::alu::Modifiers;
+use crate::ptx::alu::{self, Modifiers};
 use crate::ptx::ast::Operand;
 use crate::ptx::error::Result;
+use crate::ptx::exec::special::Special;
 use crate::ptx::ir::{NO_REG, Op, Redux, Shuffle, Vote};
 use crate::ptx::types::Type;
 
@@ -20,8 +21,12 @@ impl<'a> FunctionLowering<'_, 'a> {
             "shfl" => self.shuffle(modifiers, operands)?,
             "match" => self.matching(modifiers, operands)?,
             "redux" => self.redux(modifiers, operands)?,
+            "elect" => self.elect(modifiers, operands)?,
             "activemask" => {
                 let ty = modifiers.ty().map_err(|message| self.error(message))?;
+                if ty != Type::B32 {
+                    return Err(self.error(format!("type '.{}' is not allowed here", ty.name())));
+                }
                 let [d] = operands else { return self.count(operands, 1).map(|()| true) };
                 let d = self.destination(d, ty)?;
                 self.emit(Op::ActiveMask { d });
@@ -35,7 +40,37 @@ impl<'a> FunctionLowering<'_, 'a> {
         if modifiers.flag("sync") {
             return Ok(());
         }
-        Err(self.unsupported("only the '.sync' form is supported"))
+        if self.module.processor < 70 {
+            return Err(self.unsupported("only the '.sync' form is supported"));
+        }
+        Err(self.error("'.sync' is missing"))
+    }
+
+    /// The lowest of the lanes that meet is the one elected.
+    fn elect(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
+        self.demand_sync(modifiers)?;
+        let [Operand::Pair(d, p), members] = operands else {
+            return Err(self.error("a register, a predicate and a mask are needed"));
+        };
+        let members = self.source(members, Type::B32)?;
+        let leader = self.fresh(Type::B32);
+        let (active, lane) = (self.fresh(Type::B32), self.fresh(Type::B32));
+        self.emit(Op::WarpSync { members });
+        self.emit(Op::ActiveMask { d: active });
+        self.emit(Op::Alu2 { f: alu::and32(), d: active, a: active, b: members });
+        self.emit(Op::Alu1 { f: alu::lowest(), d: leader, a: active });
+        self.emit(Op::Special { what: Special::LaneId, wide: false, d: lane });
+        if *p != "_" {
+            let equal = alu::select_comparison(&mut Modifiers::new(&["eq", "u32"]))
+                .map_err(|message| self.error(message))?;
+            let d = self.predicate(p)?;
+            self.emit(Op::Compare { f: equal.function, d, q: NO_REG, a: leader, b: lane });
+        }
+        if *d != "_" {
+            let d = self.destination(&Operand::Name(d), Type::B32)?;
+            self.emit(Op::Copy { d, a: leader });
+        }
+        Ok(())
     }
 
     fn vote(&mut self, modifiers: &mut Modifiers<'_>, operands: &[Operand<'a>]) -> Result<()> {
@@ -135,9 +170,6 @@ impl<'a> FunctionLowering<'_, 'a> {
             (Some("and"), Type::B32) => Redux::And,
             (Some("or"), Type::B32) => Redux::Or,
             (Some("xor"), Type::B32) => Redux::Xor,
-            (Some(_), Type::F32) => {
-                return Err(self.unsupported("reductions of '.f32' are not supported"));
-            }
             _ => return Err(self.error("no such reduction")),
         };
         let [d, a, members] = operands else { return self.count(operands, 3) };

@@ -100,7 +100,8 @@ impl<'a> Parser<'a> {
         let mut operands = Vec::new();
         if !self.accept(";") {
             loop {
-                operands.push(self.operand()?);
+                let operand = self.operand().map_err(|error| error.within(opcode));
+                operands.push(operand?);
                 if !self.accept(",") {
                     break;
                 }
