@@ -12,8 +12,6 @@ use crate::handle::Id;
 use crate::memory::{Allocation, AllocationKind};
 use crate::sim::{Answer, Sim};
 
-/// What the driver maps of a device at once.
-const MAPPING: usize = 2 << 20;
 /// That memory can be read and written.
 const READ_WRITE: u32 = 3;
 /// The attributes that can be asked for together: all but the tokens of a peer (5).
@@ -82,6 +80,17 @@ fn tell_nothing(data: Ptr<c_void>, attribute: CUpointer_attribute, host: u64) ->
     }
 }
 
+/// Where the pages begin that hold an allocation, and their bytes.
+fn mapping(found: &Allocation) -> (u64, u64) {
+    let page = match found.kind {
+        AllocationKind::Pooled => 32 << 20,
+        AllocationKind::Registered => 4096,
+        _ => 2 << 20,
+    };
+    let start = found.start / page * page;
+    (start, (found.start + found.len() as u64 - start).next_multiple_of(page))
+}
+
 fn tell(
     sim: &Sim,
     data: Ptr<c_void>,
@@ -91,10 +100,10 @@ fn tell(
 ) -> Answer {
     let managed = found.kind == AllocationKind::Managed;
     let on_host = found.kind.is_host() && !managed;
-    let on_device = !found.kind.is_host();
     match attribute {
         CU_POINTER_ATTRIBUTE_CONTEXT => {
-            data.cast().write(found.context.map_or(std::ptr::null_mut(), Id::raw))
+            let own = found.context.filter(|_| found.kind != AllocationKind::Pooled);
+            data.cast().write(own.map_or(std::ptr::null_mut(), Id::raw))
         }
         CU_POINTER_ATTRIBUTE_MEMORY_TYPE => {
             let kind = if on_host { CU_MEMORYTYPE_HOST } else { CU_MEMORYTYPE_DEVICE };
@@ -108,12 +117,14 @@ fn tell(
         CU_POINTER_ATTRIBUTE_BUFFER_ID => data.cast().write(found.id),
         CU_POINTER_ATTRIBUTE_IS_MANAGED => data.cast().write(u32::from(managed)),
         CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL => data.cast().write(found.device as i32),
+        CU_POINTER_ATTRIBUTE_P2P_TOKENS => data.cast().write([0_u64; 2]),
+        // What a program may do with memory beyond this process: nothing here does it.
         CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE
         | CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE
-        | CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE => data.cast().write(u32::from(on_device)),
-        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR | CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR => {
-            data.cast().write(found.start)
+        | CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE => {
+            data.cast().write(u32::from(found.kind == AllocationKind::Device))
         }
+        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR => data.cast().write(found.start),
         CU_POINTER_ATTRIBUTE_RANGE_SIZE => data.cast().write(found.len()),
         CU_POINTER_ATTRIBUTE_MAPPED => data.cast().write(1_u32),
         CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES => data.cast().write(0_u64),
@@ -122,10 +133,9 @@ fn tell(
             let pool = found.pool.filter(|pool| sim.lock().pools.contains(*pool));
             data.cast().write(pool.map_or(std::ptr::null_mut(), Id::raw))
         }
-        CU_POINTER_ATTRIBUTE_MAPPING_SIZE => {
-            data.cast().write(found.len().next_multiple_of(MAPPING))
-        }
-        CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID => data.cast().write(found.id as u32),
+        CU_POINTER_ATTRIBUTE_MAPPING_SIZE => data.cast().write(mapping(found).1),
+        CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR => data.cast().write(mapping(found).0),
+        CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID => data.cast().write(found.id + 1),
         _ => Err(CUDA_ERROR_INVALID_VALUE),
     }
 }

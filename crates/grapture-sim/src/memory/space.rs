@@ -113,7 +113,7 @@ impl Allocation {
             id: 0,
             origin: Origin::current(),
             flags: 0,
-            waits: AtomicBool::new(false),
+            waits: AtomicBool::new(kind == AllocationKind::Managed),
             advice: Mutex::default(),
             doomed,
         }
