@@ -85,6 +85,9 @@ pub(crate) fn cuStreamGetCtx_v2(
     out: Ptr<CUcontext>,
     green: Ptr<CUgreenCtx>,
 ) -> Answer {
+    if out.is_null() && green.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
     let mut state = sim.lock();
     let id = state.find_stream(stream.address())?;
     out.offer(state.stream(id)?.context.raw());

@@ -127,7 +127,7 @@ fn preferences_of_a_context_are_kept(rig: &Rig) {
     let mut green = std::ptr::dangling_mut();
     ok!(rig, cuStreamGetCtx_v2(rig.stream, &mut context, &mut green));
     assert!(context == rig.context && green.is_null());
-    ok!(rig, cuStreamGetCtx_v2(rig.stream, null_mut(), null_mut()));
+    assert_eq!(cu!(rig, cuStreamGetCtx_v2(rig.stream, null_mut(), null_mut())), 1);
 }
 
 fn attachments_are_counted(rig: &Rig) {

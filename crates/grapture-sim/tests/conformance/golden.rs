@@ -13,6 +13,8 @@ use crate::transcript::{Transcript, writing_to};
 /// Named for the device and the version of its driver.
 const NAME: &str = "h200-driver-13.0.txt";
 const GOLDEN: &str = include_str!("golden/h200-driver-13.0.txt");
+/// The cases that the device was not asked as they stand, one a line.
+const UNASKED: &str = include_str!("golden/h200-driver-13.0-unasked.txt");
 
 /// What a case is asked of.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -121,13 +123,16 @@ fn cases() -> BTreeSet<String> {
 #[test]
 fn every_case_has_an_answer() {
     let golden: BTreeSet<String> = parse(GOLDEN).into_keys().collect();
+    let unasked: BTreeSet<String> = UNASKED.lines().map(str::to_owned).collect();
     let cases = cases();
-    println!("{} cases", cases.len());
-    let unanswered: Vec<_> = cases.difference(&golden).collect();
-    let gone: Vec<_> = golden.difference(&cases).collect();
+    println!("{} cases, {} of them not asked yet", cases.len(), unasked.len());
+    let answered: BTreeSet<String> = golden.union(&unasked).cloned().collect();
+    let unanswered: Vec<_> = cases.difference(&answered).collect();
+    let gone: Vec<_> = answered.difference(&cases).collect();
+    let twice: Vec<_> = golden.intersection(&unasked).collect();
     assert!(
-        unanswered.is_empty() && gone.is_empty(),
-        "in {NAME}: no answer to {unanswered:#?}; no case for {gone:#?}"
+        unanswered.is_empty() && gone.is_empty() && twice.is_empty(),
+        "in {NAME}: no answer to {unanswered:#?}; no case for {gone:#?}; asked after all {twice:#?}"
     );
 }
 
