@@ -288,6 +288,18 @@ impl Batch<'_> {
         context: &Arc<ContextCore>,
         work: Work,
     ) -> TaskId {
+        self.submit_behind(None, deps, context, work)
+    }
+
+    /// As [`submit`](Batch::submit), and the task runs behind another one, though nothing that the
+    /// program asked for orders the two: they may still race.
+    pub(crate) fn submit_behind(
+        &mut self,
+        behind: Option<TaskId>,
+        deps: impl IntoIterator<Item = TaskId>,
+        context: &Arc<ContextCore>,
+        work: Work,
+    ) -> TaskId {
         let dag = &mut *self.dag;
         dag.last += 1;
         let id = TaskId(dag.last);
@@ -295,13 +307,14 @@ impl Batch<'_> {
         let (key, context, work) = (context.key, context.clone(), Some(work));
         dag.pending.entry(key).or_default().insert(id);
         dag.tasks.insert(id, Task { context, work, waits_for: 0, dependents: vec![], rank });
-        let deps: Vec<TaskId> = deps.into_iter().collect();
+        let mut deps: Vec<TaskId> = deps.into_iter().collect();
         if let Some(races) = &self.engine.races {
             races.begin(id, key);
             races.order(id, &deps);
             // What a task submits while it runs comes after what the task came after.
             races.order(id, worker::running().as_slice());
         }
+        deps.extend(behind);
         self.engine.hang(dag, id, &deps);
         id
     }

@@ -91,12 +91,9 @@ impl Plan {
             if step.after.is_empty() {
                 after.extend_from_slice(deps);
             }
-            if order != Order::Concurrent {
-                after.extend(before);
-            }
-            let task = batch.submit(after, &step.context, step.work.clone());
+            let task = batch.submit_behind(before, after, &step.context, step.work.clone());
             tasks[index] = Some(task);
-            before = Some(task);
+            before = (order != Order::Concurrent).then_some(task);
         }
         let all: Vec<TaskId> = tasks.into_iter().flatten().collect();
         let awaited = self.awaited();
