@@ -111,7 +111,7 @@ def machine(cpu):
         f"- GPU: {gpu or 'none found; this is a run on another driver'}"
         + (f" ({query.replace(',', ', ')})" if gpu else ""),
         f"- CPU: {', '.join(sorted(models)) or 'unknown'}, core {cpu} of {os.cpu_count()}",
-        f"- Linux {platform.release()}, {platform.libc_ver()[0]} {platform.libc_ver()[1]}",
+        f"- Linux {'.'.join(platform.release().split('.')[:2])}, {platform.libc_ver()[0]} {platform.libc_ver()[1]}",
     ]
 
 
