@@ -4,6 +4,7 @@
 
 use core::ffi::{c_char, c_void};
 use std::any::TypeId;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use grapture_sys::*;
 
@@ -92,8 +93,13 @@ impl Pool {
 
     /// A handle that a call gave out may be an argument from now on.
     fn take_result(&mut self, code: CUresult) {
-        // SAFETY: the piece is this pool's, and a word of it may be read as a number.
-        let word = unsafe { self.scratch.cast::<usize>().read() };
+        let byte = |index| {
+            let byte = self.scratch.cast::<u8>().wrapping_add(index);
+            // SAFETY: within the piece, which is this pool's. A copy that a call began may still
+            // write there, with atomic operations.
+            unsafe { AtomicU8::from_ptr(byte) }.load(Ordering::Relaxed)
+        };
+        let word = usize::from_ne_bytes(std::array::from_fn(byte));
         let is_handle = (0x21..0x2d).contains(&(word >> 56)) && word & 0xf == 0;
         if code == CUDA_SUCCESS && is_handle && self.handles.len() < 200 {
             // Its kind does not matter: every handle is tried as every other.
