@@ -248,13 +248,18 @@ impl<'a> LaunchBuilder<'a> {
     /// every launch.
     #[inline]
     fn fits(&self, stream: &Stream) -> bool {
-        let limits = self.kernel.limits();
         stream.context().is(self.kernel.context())
-            & self.grid.fits(limits.grid)
-            & self.block.fits(limits.block)
-            & (self.block.count() <= u64::from(self.kernel.max_threads()))
+            & self.dimensions_fit()
             & (self.shared_bytes <= self.kernel.dynamic_shared_limit() as usize)
             & (self.attributes == Attributes::default())
+    }
+
+    #[inline]
+    fn dimensions_fit(&self) -> bool {
+        let limits = self.kernel.limits();
+        self.grid.fits(limits.grid)
+            & self.block.fits(limits.block)
+            & (self.block.count() <= u64::from(self.kernel.max_threads()))
     }
 
     /// Where the driver reads the argument in the call; it only reads.
@@ -332,11 +337,7 @@ impl<'a> LaunchBuilder<'a> {
     #[cold]
     fn check(&self, stream: &Stream) -> CudaResult<()> {
         stream.require_context(self.kernel.context(), "kernel")?;
-        let limits = self.kernel.limits();
-        let fits = self.grid.fits(limits.grid)
-            && self.block.fits(limits.block)
-            && self.block.count() <= u64::from(self.kernel.max_threads());
-        if !fits {
+        if !self.dimensions_fit() {
             return Err(self.bad_dimensions());
         }
         if self.shared_bytes > self.kernel.dynamic_shared_limit() as usize {

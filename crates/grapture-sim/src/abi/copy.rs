@@ -213,40 +213,34 @@ pub(crate) fn cuMemcpyPeerAsync(
     submit(sim, stream, CopyWork::linear(device(source), device(target), bytes))
 }
 
-/// The address that a memory type chooses.
-pub(super) fn address(
-    kind: CUmemorytype,
-    host: usize,
-    device: CUdeviceptr,
-) -> Result<u64, CUresult> {
-    match kind {
-        CU_MEMORYTYPE_HOST => Ok(host as u64),
-        CU_MEMORYTYPE_DEVICE | CU_MEMORYTYPE_UNIFIED => Ok(device),
+/// One end of a copy, from its memory type with the two addresses of which that chooses one, its
+/// offsets, and its pitch with the rows of a slice.
+pub(super) fn place(
+    (kind, host, device): (CUmemorytype, *const c_void, CUdeviceptr),
+    [x, y, z]: [usize; 3],
+    (pitch, rows): (usize, usize),
+) -> Result<Place, CUresult> {
+    let address = match kind {
+        CU_MEMORYTYPE_HOST => host.expose_provenance() as u64,
+        CU_MEMORYTYPE_DEVICE | CU_MEMORYTYPE_UNIFIED => device,
         // An array too: none has a handle here.
-        _ => Err(CUDA_ERROR_INVALID_VALUE),
-    }
+        _ => return Err(CUDA_ERROR_INVALID_VALUE),
+    };
+    Ok(Place { kind, address, x, y, z, pitch, rows })
 }
 
 /// The copy that the parameters of a two-dimensional copy describe.
 pub(super) fn from_2d(p: &CUDA_MEMCPY2D_v2) -> Result<CopyWork, CUresult> {
-    let source = Place {
-        kind: p.srcMemoryType,
-        address: address(p.srcMemoryType, p.srcHost.expose_provenance(), p.srcDevice)?,
-        x: p.srcXInBytes,
-        y: p.srcY,
-        z: 0,
-        pitch: p.srcPitch,
-        rows: 0,
-    };
-    let target = Place {
-        kind: p.dstMemoryType,
-        address: address(p.dstMemoryType, p.dstHost.expose_provenance(), p.dstDevice)?,
-        x: p.dstXInBytes,
-        y: p.dstY,
-        z: 0,
-        pitch: p.dstPitch,
-        rows: 0,
-    };
+    let source = place(
+        (p.srcMemoryType, p.srcHost, p.srcDevice),
+        [p.srcXInBytes, p.srcY, 0],
+        (p.srcPitch, 0),
+    )?;
+    let target = place(
+        (p.dstMemoryType, p.dstHost.cast_const(), p.dstDevice),
+        [p.dstXInBytes, p.dstY, 0],
+        (p.dstPitch, 0),
+    )?;
     let (width, height) = (p.WidthInBytes, p.Height);
     Ok(CopyWork { source, target, width, height, depth: 1, staged: None })
 }
@@ -269,24 +263,16 @@ pub(crate) fn cuMemcpy3DAsync_v2(
 
 /// The copy that the parameters of a three-dimensional copy or of a copy node describe.
 pub(crate) fn from_3d(p: &CUDA_MEMCPY3D_v2) -> Result<CopyWork, CUresult> {
-    let source = Place {
-        kind: p.srcMemoryType,
-        address: address(p.srcMemoryType, p.srcHost.expose_provenance(), p.srcDevice)?,
-        x: p.srcXInBytes,
-        y: p.srcY,
-        z: p.srcZ,
-        pitch: p.srcPitch,
-        rows: p.srcHeight,
-    };
-    let target = Place {
-        kind: p.dstMemoryType,
-        address: address(p.dstMemoryType, p.dstHost.expose_provenance(), p.dstDevice)?,
-        x: p.dstXInBytes,
-        y: p.dstY,
-        z: p.dstZ,
-        pitch: p.dstPitch,
-        rows: p.dstHeight,
-    };
+    let source = place(
+        (p.srcMemoryType, p.srcHost, p.srcDevice),
+        [p.srcXInBytes, p.srcY, p.srcZ],
+        (p.srcPitch, p.srcHeight),
+    )?;
+    let target = place(
+        (p.dstMemoryType, p.dstHost.cast_const(), p.dstDevice),
+        [p.dstXInBytes, p.dstY, p.dstZ],
+        (p.dstPitch, p.dstHeight),
+    )?;
     let (width, height, depth) = (p.WidthInBytes, p.Height, p.Depth);
     Ok(CopyWork { source, target, width, height, depth, staged: None })
 }

@@ -3,7 +3,7 @@
 use grapture_sys::*;
 
 use super::Ptr;
-use super::copy::{address, check_contexts, copy_now, device, from_2d, from_3d, now, submit};
+use super::copy::{check_contexts, copy_now, device, from_2d, from_3d, now, place, submit};
 use crate::capture;
 use crate::sim::{Answer, Sim};
 use crate::work::{CopyWork, Place, Work};
@@ -53,24 +53,16 @@ fn from_peer(sim: &Sim, p: &CUDA_MEMCPY3D_PEER_v1) -> Result<CopyWork, CUresult>
     // SAFETY: handles, which are only compared.
     let contexts = [p.srcContext, p.dstContext].map(|context| unsafe { Ptr::trust(context) });
     check_contexts(&sim.lock(), contexts)?;
-    let source = Place {
-        kind: p.srcMemoryType,
-        address: address(p.srcMemoryType, p.srcHost.expose_provenance(), p.srcDevice)?,
-        x: p.srcXInBytes,
-        y: p.srcY,
-        z: p.srcZ,
-        pitch: p.srcPitch,
-        rows: p.srcHeight,
-    };
-    let target = Place {
-        kind: p.dstMemoryType,
-        address: address(p.dstMemoryType, p.dstHost.expose_provenance(), p.dstDevice)?,
-        x: p.dstXInBytes,
-        y: p.dstY,
-        z: p.dstZ,
-        pitch: p.dstPitch,
-        rows: p.dstHeight,
-    };
+    let source = place(
+        (p.srcMemoryType, p.srcHost, p.srcDevice),
+        [p.srcXInBytes, p.srcY, p.srcZ],
+        (p.srcPitch, p.srcHeight),
+    )?;
+    let target = place(
+        (p.dstMemoryType, p.dstHost.cast_const(), p.dstDevice),
+        [p.dstXInBytes, p.dstY, p.dstZ],
+        (p.dstPitch, p.dstHeight),
+    )?;
     let (width, height, depth) = (p.WidthInBytes, p.Height, p.Depth);
     Ok(CopyWork { source, target, width, height, depth, staged: None })
 }

@@ -166,9 +166,7 @@ impl CaptureGate {
         self.drain();
         let entered = enter();
         match entered {
-            Ok(_) => {
-                *capture = Some(log.clone());
-            }
+            Ok(_) => *capture = Some(log.clone()),
             Err(_) => self.clear(&mut capture),
         }
         entered

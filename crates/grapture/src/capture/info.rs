@@ -164,8 +164,8 @@ impl RawInfo {
                 &[]
             } else {
                 // SAFETY: NVIDIA: the array has `count` entries and stays valid until the next
-                // call on the stream. With a key, this thread began the
-                // capture and makes no other call, and the lock of its log keeps the others out.
+                // call on the stream. With a key, this thread began the capture and makes no other
+                // call, and the lock of its log keeps the others out.
                 unsafe { std::slice::from_raw_parts(self.dependencies, self.count) }
             };
             nodes.iter().map(|node| NodeId::of(key, *node)).collect()

@@ -127,7 +127,8 @@ impl<'s> StreamGraphCapture<'s> {
     }
 
     /// Keeps `value` alive as long as the graph, or anything made from it, can run. It is dropped
-    /// on a thread of the library; on this one if the capture gives no graph.
+    /// on a thread of the library after the last launch; if there was none, where the last of those
+    /// is dropped, and on this thread if the capture gives no graph.
     pub fn retain<T: Send + 'static>(&self, value: T) {
         // A value that is only dropped needs no `Sync`: nobody reads it through the owner.
         self.log.retain(|owners| owners.retain_value(std::sync::Mutex::new(value)));

@@ -429,6 +429,24 @@ impl Memory<'_> {
         Ok(())
     }
 
+    /// Where the lists of all lanes lie one behind the other, each of `count` elements that fill a
+    /// register, and the address of the first.
+    fn row_of_lists(
+        &mut self,
+        (space, element): (Space, Element),
+        at: &At,
+        count: usize,
+        mask: u32,
+    ) -> Option<(Near<'_>, u64)> {
+        let At::Each(at) = at else { return None };
+        let list = count * usize::from(element.bytes);
+        let row = mask == FULL && element.fills() && element.width == 32;
+        if !row || !apart_64(at, list as u64) {
+            return None;
+        }
+        Some((self.near(space, at[0])?, at[0]))
+    }
+
     /// Loads neighbouring elements into the registers of a list; an absent register is skipped.
     pub fn load_list(
         &mut self,
@@ -441,16 +459,10 @@ impl Memory<'_> {
         let at = At::of(regs, address, frame);
         let len = usize::from(element.bytes);
         aligned(&at, list.len() * len, mask, false)?;
-        if let At::Each(at) = &at
-            && mask == FULL
-            && element.fills()
-            && element.width == 32
-            && apart_64(at, (list.len() * len) as u64)
-            && let Some(near) = self.near(space, at[0])
-        {
+        if let Some((near, start)) = self.row_of_lists((space, element), &at, list.len(), mask) {
             let mut all = [0; LANES * LONGEST];
             let (all, _) = all.split_at_mut(LANES * list.len().min(LONGEST));
-            if near.bytes.load_u32s(near.offset(at[0]), all).is_ok() {
+            if near.bytes.load_u32s(near.offset(start), all).is_ok() {
                 for (index, reg) in list.iter().enumerate().filter(|(_, reg)| **reg != NO_REG) {
                     let row = regs.narrow.get_mut(*reg);
                     for (value, element) in row.iter_mut().zip(all.chunks_exact(list.len())) {
@@ -479,13 +491,7 @@ impl Memory<'_> {
         let at = At::of(regs, address, frame);
         let len = usize::from(element.bytes);
         aligned(&at, list.len() * len, mask, true)?;
-        if let At::Each(at) = &at
-            && mask == FULL
-            && element.fills()
-            && element.width == 32
-            && apart_64(at, (list.len() * len) as u64)
-            && let Some(near) = self.near(space, at[0])
-        {
+        if let Some((near, start)) = self.row_of_lists((space, element), &at, list.len(), mask) {
             let mut all = [0; LANES * LONGEST];
             let (all, _) = all.split_at_mut(LANES * list.len().min(LONGEST));
             for (index, reg) in list.iter().enumerate() {
@@ -494,7 +500,7 @@ impl Memory<'_> {
                     element[index] = *value;
                 }
             }
-            if near.bytes.store_u32s(near.offset(at[0]), all).is_ok() {
+            if near.bytes.store_u32s(near.offset(start), all).is_ok() {
                 return Ok(());
             }
         }

@@ -20,8 +20,8 @@ impl<'a> FunctionLowering<'_, 'a> {
         match opcode {
             "mma" => self.mma(modifiers, operands)?,
             "wmma" => self.wmma(modifiers, operands)?,
-            "ldmatrix" => self.load_matrix(modifiers, operands)?,
-            "stmatrix" => self.store_matrix(modifiers, operands)?,
+            "ldmatrix" => self.matrices_in_memory(MatrixMove::Load, modifiers, operands)?,
+            "stmatrix" => self.matrices_in_memory(MatrixMove::Store, modifiers, operands)?,
             "movmatrix" => self.move_matrix(modifiers, operands)?,
             "cp" if modifiers.contains("async") => self.async_copy(modifiers, operands)?,
             "griddepcontrol" => {
@@ -99,37 +99,28 @@ impl<'a> FunctionLowering<'_, 'a> {
         }
     }
 
-    fn load_matrix(
+    /// A load, whose registers are the first operand, or a store, whose address is.
+    fn matrices_in_memory(
         &mut self,
+        how: MatrixMove,
         modifiers: &mut Modifiers<'_>,
         operands: &[Operand<'a>],
     ) -> Result<()> {
         self.meet(modifiers)?;
         let (count, transposed) = self.matrices(modifiers)?;
-        let [d, address] = operands else { return self.count(operands, 2) };
+        let [first, second] = operands else { return self.count(operands, 2) };
+        let loads = how == MatrixMove::Load;
+        let (list, address) = if loads { (first, second) } else { (second, first) };
         let (address, _) = self.address(address, Space::Shared)?;
         let address = self.address_value(address);
-        let registers = self.fragment(d, Type::B32, true)?;
+        let registers = self.fragment(list, Type::B32, loads)?;
         self.all_matrices(&registers, count)?;
-        let matrices = Matrices { how: MatrixMove::Load, count, transposed };
-        self.emit_extra(Extra::Matrices(matrices), &[address], &registers);
-        Ok(())
-    }
-
-    fn store_matrix(
-        &mut self,
-        modifiers: &mut Modifiers<'_>,
-        operands: &[Operand<'a>],
-    ) -> Result<()> {
-        self.meet(modifiers)?;
-        let (count, transposed) = self.matrices(modifiers)?;
-        let [address, from] = operands else { return self.count(operands, 2) };
-        let (address, _) = self.address(address, Space::Shared)?;
-        let address = self.address_value(address);
-        let registers = self.fragment(from, Type::B32, false)?;
-        self.all_matrices(&registers, count)?;
-        let matrices = Matrices { how: MatrixMove::Store, count, transposed };
-        self.emit_extra(Extra::Matrices(matrices), &[vec![address], registers].concat(), &[]);
+        let extra = Extra::Matrices(Matrices { how, count, transposed });
+        if loads {
+            self.emit_extra(extra, &[address], &registers);
+        } else {
+            self.emit_extra(extra, &[vec![address], registers].concat(), &[]);
+        }
         Ok(())
     }
 
