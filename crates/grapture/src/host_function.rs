@@ -15,12 +15,19 @@ use crate::stream::Stream;
 type HostFunction = dyn Fn() + Send + Sync;
 
 /// What the driver is given: the function, and where to let go of it.
-struct Call {
+pub(crate) struct Call {
     function: Box<HostFunction>,
     /// The call can be all that is left of the program's use of the driver: neither the context
     /// nor the driver's library goes before it is done (O1).
     _context: Context,
     reclaimer: ReclaimHandle,
+}
+
+impl Call {
+    /// The size of what the function captured, in bytes.
+    pub(crate) fn captured_bytes(&self) -> usize {
+        size_of_val(&*self.function)
+    }
 }
 
 impl Stream {

@@ -64,5 +64,6 @@ pub use module::{JitError, JitOptions, Module};
 pub use operation::OperationKind;
 pub use pinned::{PinnedBuffer, PinnedRead, PinnedWrite};
 pub use recorder::StreamCapture;
+pub use retain::{Retained, RetainedKind};
 pub use stream::{Stream, StreamOptions};
 pub use topology::{CopyDirection, OperationSpec, Topology, TopologyEdge, TopologyNode};

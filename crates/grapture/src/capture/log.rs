@@ -210,6 +210,7 @@ impl Recording {
             self.failed(operation, error.code());
             return Err(error);
         }
+        self.owners.come_from(operation.location);
         retain(&mut self.owners);
         self.operations.push(operation);
         recorded.store(self.operations.len(), Ordering::Relaxed);
@@ -272,6 +273,7 @@ impl SharedRecording {
             self.failure.get_or_insert((before, operation, error.code()));
             return Err(error);
         }
+        self.owners.come_from(operation.location);
         retain(&mut self.owners);
         self.operations.push((before, operation));
         Ok(())

@@ -9,6 +9,7 @@ mod thread_owned;
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::ptr;
 use std::sync::Arc;
 
@@ -129,9 +130,13 @@ impl<'s> StreamGraphCapture<'s> {
     /// Keeps `value` alive as long as the graph, or anything made from it, can run. It is dropped
     /// on a thread of the library after the last launch; if there was none, where the last of those
     /// is dropped, and on this thread if the capture gives no graph.
+    #[track_caller]
     pub fn retain<T: Send + 'static>(&self, value: T) {
-        // A value that is only dropped needs no `Sync`: nobody reads it through the owner.
-        self.log.retain(|owners| owners.retain_value(std::sync::Mutex::new(value)));
+        let origin = Location::caller();
+        self.log.retain(|owners| {
+            owners.come_from(origin);
+            owners.retain_value(value);
+        });
     }
 
     /// Ends the capture and makes the recording executable.

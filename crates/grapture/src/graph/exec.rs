@@ -51,7 +51,7 @@ impl GraphExec {
             context: graph.context.clone(),
             node_count,
             flags,
-            share: Some(graph.share()),
+            share: Some(graph.share().clone()),
             last_launch: RefCell::new(LastLaunch::Never),
             source: None,
             _not_sync: PhantomData,

@@ -20,7 +20,7 @@ use grapture_sys::{
 use crate::context::Context;
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
-use crate::retain::{LastLaunch, Owners, Share};
+use crate::retain::{LastLaunch, Owners, Retained, Share};
 
 pub use exec::GraphExec;
 pub use instantiate::{InstantiateError, InstantiateFlags, InstantiateOptions, InstantiateResult};
@@ -63,10 +63,44 @@ impl Graph {
         ready.map(|()| graph)
     }
 
-    /// A share in what the nodes use.
-    pub(super) fn share(&self) -> Share {
+    /// What the nodes use.
+    pub(super) fn share(&self) -> &Share {
         // INVARIANT: only the drop takes it.
-        self.share.clone().expect("the graph has its share")
+        self.share.as_ref().expect("the graph has its share")
+    }
+
+    /// What the nodes use, to change.
+    pub(super) fn share_mut(&mut self) -> &mut Share {
+        // INVARIANT: as above.
+        self.share.as_mut().expect("the graph has its share")
+    }
+
+    /// Keeps `value` alive as long as the graph, or anything made from it from now on, can run. It
+    /// is dropped on a thread of the library after the last launch; if there was none, where the
+    /// last of those is dropped.
+    ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let mut graph = stream.capture(CaptureMode::ThreadLocal, |_| Ok(()))?;
+    /// graph.retain(String::from("what the nodes need"));
+    /// assert_eq!(graph.retained()[0].to_string().split(", from ").next(),
+    ///            Some("value of type alloc::string::String, 24 bytes"));
+    /// # Ok::<(), CudaError>(())
+    /// ```
+    #[track_caller]
+    pub fn retain<T: Send + 'static>(&mut self, value: T) {
+        let mut owners = Owners::here();
+        owners.retain_value(value);
+        self.share_mut().add(owners);
+    }
+
+    /// What the graph keeps alive, each thing once: what a capture recorded, in that order, then
+    /// what was added by hand, in no order. Embedded graphs' are among it.
+    pub fn retained(&self) -> Vec<Retained> {
+        self.share().retained()
     }
 
     /// The context.

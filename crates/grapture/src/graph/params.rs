@@ -12,7 +12,6 @@ use grapture_sys::{
 use crate::dim3::Dim3;
 use crate::error::{CudaResult, check};
 use crate::graph::{Graph, NodeKind};
-use crate::kernel::KernelInner;
 use crate::topology::{CopyDirection, OperationSpec, Topology, TopologyEdge, TopologyNode};
 
 impl Graph {
@@ -90,9 +89,8 @@ impl Graph {
                 return Ok(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned());
             }
         }
-        let share = self.share();
-        let known = share.kernels().find(|kernel| kernel.raw() == function);
-        Ok(known.map_or("kernel without a name", KernelInner::name).to_owned())
+        let known = self.share().kernel_name(function);
+        Ok(known.unwrap_or_else(|| "kernel without a name".to_owned()))
     }
 
     fn copy(&self, node: CUgraphNode) -> CudaResult<OperationSpec> {

@@ -89,6 +89,11 @@ impl PinnedInner {
     }
 
     #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    #[inline]
     pub(crate) fn context(&self) -> &Context {
         &self.context
     }

@@ -1,0 +1,165 @@
+//! What graphs use and keep alive: how captures and builders gather it, and how graphs and
+//! executables own it together (O2).
+
+mod last_launch;
+mod retained;
+mod share;
+
+use std::any::Any;
+use std::panic::Location;
+use std::sync::Arc;
+
+use crate::error::CudaResult;
+use crate::memory::BufferInner;
+use crate::pinned::PinnedInner;
+
+pub(crate) use last_launch::{LastLaunch, release_after};
+pub(crate) use retained::{Retain, Value};
+pub use retained::{Retained, RetainedKind};
+pub(crate) use share::{Owned, Share};
+
+/// A share in something that a graph's nodes use.
+pub(crate) type Owner = Arc<dyn Retain>;
+
+/// How many of the last owners are compared before one is added again: a chain of operations on
+/// the same few buffers then costs no memory for each.
+const RECENT: usize = 4;
+
+/// An owner, and the line of the program by which it came.
+#[derive(Clone)]
+pub(crate) struct Held {
+    owner: Owner,
+    origin: &'static Location<'static>,
+}
+
+impl Held {
+    /// The owner, if it is of that type.
+    fn get<T: Any>(&self) -> Option<&T> {
+        let any: &dyn Any = &*self.owner;
+        any.downcast_ref()
+    }
+}
+
+/// The line by which owners come.
+#[derive(Clone, Copy)]
+struct Origin(&'static Location<'static>);
+
+impl Default for Origin {
+    #[track_caller]
+    fn default() -> Origin {
+        Origin(Location::caller())
+    }
+}
+
+/// The owners that a capture, or the making of a node, has gathered.
+#[derive(Default)]
+pub(crate) struct Owners {
+    list: Vec<Held>,
+    recent: [usize; RECENT],
+    next: usize,
+    pinned: Vec<PinnedUse>,
+    /// What graphs own that are embedded.
+    graphs: Vec<Share>,
+    /// Whether memory is among them that was allocated in the order of a stream.
+    ordered: bool,
+    origin: Origin,
+}
+
+/// Pinned host memory that a graph uses, and whether the graph writes it.
+#[derive(Clone)]
+pub(crate) struct PinnedUse {
+    pub(crate) memory: Arc<PinnedInner>,
+    pub(crate) written: bool,
+}
+
+impl Owners {
+    /// None yet, for a node that is made at the caller's line.
+    #[track_caller]
+    pub(crate) fn here() -> Owners {
+        Owners::default()
+    }
+
+    /// Has the owners that come next noted with this line.
+    #[inline]
+    pub(crate) fn come_from(&mut self, origin: &'static Location<'static>) {
+        self.origin = Origin(origin);
+    }
+
+    /// Keeps `owner` alive.
+    #[inline]
+    pub(crate) fn retain<T: Retain>(&mut self, owner: &Arc<T>) {
+        let address = Arc::as_ptr(owner) as usize;
+        if self.recent.contains(&address) {
+            return;
+        }
+        // INVARIANT: `next` is below `RECENT`.
+        self.recent[self.next] = address;
+        self.next = (self.next + 1) % RECENT;
+        self.list.push(Held { owner: owner.clone(), origin: self.origin.0 });
+    }
+
+    /// These and the others, which are none then.
+    pub(crate) fn with(mut self, others: &mut Owners) -> Owners {
+        self.list.append(&mut others.list);
+        self.graphs.append(&mut others.graphs);
+        self.ordered |= std::mem::take(&mut others.ordered);
+        others.recent = [0; RECENT];
+        for used in others.pinned.drain(..) {
+            add_pinned(&mut self.pinned, &used);
+        }
+        self
+    }
+
+    /// Keeps an allocation of device memory alive.
+    #[inline]
+    pub(crate) fn retain_memory(&mut self, memory: &Arc<BufferInner>) {
+        self.ordered |= memory.is_ordered();
+        self.retain(memory);
+    }
+
+    /// Makes room for the first owners, so that the first operation need not.
+    pub(crate) fn reserve(&mut self) {
+        self.list.reserve(2 * RECENT);
+    }
+
+    /// Keeps a value alive that nothing else shares.
+    pub(crate) fn retain_value<T: Send + 'static>(&mut self, value: T) {
+        let owner = Arc::new(Value::new(value));
+        self.list.push(Held { owner, origin: self.origin.0 });
+    }
+
+    /// Keeps pinned memory alive, and has every launch mark it as in use.
+    pub(crate) fn retain_pinned(&mut self, memory: &Arc<PinnedInner>, written: bool) {
+        let used = PinnedUse { memory: memory.clone(), written };
+        if add_pinned(&mut self.pinned, &used) {
+            self.list.push(Held { owner: memory.clone(), origin: self.origin.0 });
+        }
+    }
+
+    /// Keeps alive what another graph owns, which is embedded.
+    pub(crate) fn retain_graph(&mut self, share: Share) {
+        for used in share.pinned() {
+            add_pinned(&mut self.pinned, used);
+        }
+        self.graphs.push(share);
+    }
+
+    /// Blocks until the memory among the owners is there: a graph may be launched on any stream,
+    /// and what was in the order of another one when it was recorded is not in that stream's.
+    pub(crate) fn wait_until_ready(&self) -> CudaResult<()> {
+        if !self.ordered {
+            return Ok(());
+        }
+        self.list.iter().filter_map(Held::get).try_for_each(BufferInner::wait_until_ready)
+    }
+}
+
+/// Adds a use of pinned memory to a list that has each memory once. Gives whether it is new.
+fn add_pinned(list: &mut Vec<PinnedUse>, used: &PinnedUse) -> bool {
+    if let Some(known) = list.iter_mut().find(|known| Arc::ptr_eq(&known.memory, &used.memory)) {
+        known.written |= used.written;
+        return false;
+    }
+    list.push(used.clone());
+    true
+}

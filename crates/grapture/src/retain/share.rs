@@ -1,0 +1,193 @@
+//! [`Share`]: what a graph or an executable owns.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use crate::driver::Driver;
+use crate::graph::NodeId;
+use crate::kernel::KernelInner;
+use crate::reclaim::drop_contained;
+use crate::retain::last_launch::{LastLaunch, release_after};
+use crate::retain::{Held, Owners, PinnedUse, Retained, add_pinned};
+
+/// What a capture as a whole, or one node that was made by hand, uses. It does not change.
+#[derive(Default)]
+pub(crate) struct Owned {
+    held: Vec<Held>,
+    /// Host memory that is read or written, also by embedded graphs.
+    pinned: Box<[PinnedUse]>,
+    /// What embedded graphs own.
+    graphs: Vec<Share>,
+}
+
+/// What a graph, or an executable, owns: what the capture retained, which is the graph's and every
+/// executable's together, and what each node uses that was made or changed by hand.
+///
+/// A clone is a snapshot: it costs two counters, and what one of the two changes later is not the
+/// other's. So whoever can run a node keeps what that node used when it was made executable, and
+/// no longer than that: each part is let go of with the last snapshot that has it.
+#[derive(Clone)]
+pub(crate) struct Share {
+    captured: Arc<Owned>,
+    /// None as long as nothing was made or changed by hand.
+    edited: Option<Arc<Edited>>,
+}
+
+#[derive(Clone, Default)]
+struct Edited {
+    nodes: HashMap<NodeId, Arc<Owned>>,
+    /// What belongs to no node alone.
+    more: Vec<Arc<Owned>>,
+    /// All pinned memory, what was captured included; gathered when it is first asked for.
+    pinned: OnceLock<Box<[PinnedUse]>>,
+}
+
+impl From<Owners> for Owned {
+    fn from(owners: Owners) -> Owned {
+        Owned { held: owners.list, pinned: owners.pinned.into(), graphs: owners.graphs }
+    }
+}
+
+impl Owned {
+    fn is_empty(&self) -> bool {
+        self.held.is_empty() && self.pinned.is_empty() && self.graphs.is_empty()
+    }
+
+    fn for_each(&self, look: &mut dyn FnMut(&Held)) {
+        self.held.iter().for_each(&mut *look);
+        for graph in &self.graphs {
+            graph.for_each(look);
+        }
+    }
+}
+
+impl Edited {
+    fn parts(&self) -> impl Iterator<Item = &Arc<Owned>> {
+        self.more.iter().chain(self.nodes.values())
+    }
+
+    fn pinned(&self, captured: &Owned) -> &[PinnedUse] {
+        self.pinned.get_or_init(|| {
+            let mut all = captured.pinned.to_vec();
+            for used in self.parts().flat_map(|part| &part.pinned) {
+                add_pinned(&mut all, used);
+            }
+            all.into()
+        })
+    }
+}
+
+impl Share {
+    pub(crate) fn new(owners: Owners) -> Share {
+        Share { captured: Arc::new(owners.into()), edited: None }
+    }
+
+    /// The pinned memory that is used: each launch marks it as in use (O6).
+    #[inline]
+    pub(crate) fn pinned(&self) -> &[PinnedUse] {
+        match &self.edited {
+            None => &self.captured.pinned,
+            Some(edited) => edited.pinned(&self.captured),
+        }
+    }
+
+    /// Keeps what a node uses, made or changed by hand. Gives what it used before if that was known
+    /// for itself: of a captured node it is not, and stays.
+    #[must_use = "who runs it now may use it until the launch is done"]
+    pub(crate) fn set(&mut self, node: NodeId, owners: Owners) -> Option<Arc<Owned>> {
+        let owned = Arc::new(Owned::from(owners));
+        let edited = self.edit();
+        let pins = !owned.pinned.is_empty();
+        let old = edited.nodes.insert(node, owned);
+        if pins || old.as_ref().is_some_and(|old| !old.pinned.is_empty()) {
+            edited.pinned = OnceLock::new();
+        }
+        old
+    }
+
+    /// Forgets a node that is no more. Gives what it used, as [`set`](Share::set) does.
+    #[must_use = "who runs it now may use it until the launch is done"]
+    pub(crate) fn remove(&mut self, node: NodeId) -> Option<Arc<Owned>> {
+        if self.edited.as_ref().is_none_or(|edited| !edited.nodes.contains_key(&node)) {
+            return None;
+        }
+        let edited = self.edit();
+        edited.pinned = OnceLock::new();
+        edited.nodes.remove(&node)
+    }
+
+    /// Keeps what belongs to no node alone.
+    pub(crate) fn add(&mut self, owners: Owners) {
+        let owned = Owned::from(owners);
+        if !owned.is_empty() {
+            let edited = self.edit();
+            edited.pinned = OnceLock::new();
+            edited.more.push(Arc::new(owned));
+        }
+    }
+
+    /// The same for a copy of the graph, whose nodes have other names. A node without a name there
+    /// keeps what it used, and so does the copy.
+    pub(crate) fn renamed(&self, name: impl Fn(NodeId) -> Option<NodeId>) -> Share {
+        let Some(edited) = &self.edited else { return self.clone() };
+        let mut copy = Edited { more: edited.more.clone(), ..Edited::default() };
+        for (node, owned) in &edited.nodes {
+            match name(*node) {
+                Some(node) => drop(copy.nodes.insert(node, owned.clone())),
+                None => copy.more.push(owned.clone()),
+            }
+        }
+        Share { captured: self.captured.clone(), edited: Some(Arc::new(copy)) }
+    }
+
+    /// The nodes that were made or changed by hand.
+    pub(crate) fn edited_nodes(&self) -> impl Iterator<Item = NodeId> {
+        self.edited.iter().flat_map(|edited| edited.nodes.keys().copied())
+    }
+
+    fn edit(&mut self) -> &mut Edited {
+        Arc::make_mut(self.edited.get_or_insert_default())
+    }
+
+    fn for_each(&self, look: &mut dyn FnMut(&Held)) {
+        self.captured.for_each(look);
+        for part in self.edited.iter().flat_map(|edited| edited.parts()) {
+            part.for_each(look);
+        }
+    }
+
+    /// The name of the kernel with this handle, if it is among the owners.
+    pub(crate) fn kernel_name(&self, raw: grapture_sys::CUfunction) -> Option<String> {
+        let mut name = None;
+        self.for_each(&mut |held| {
+            let kernel = held.get::<KernelInner>().filter(|kernel| kernel.raw() == raw);
+            name = name.take().or_else(|| kernel.map(|kernel| kernel.name().to_owned()));
+        });
+        name
+    }
+
+    /// What is kept, each thing once.
+    pub(crate) fn retained(&self) -> Vec<Retained> {
+        let mut list = Vec::new();
+        let mut seen = std::collections::HashSet::new();
+        self.for_each(&mut |held| {
+            if seen.insert(Arc::as_ptr(&held.owner).cast::<()>()) {
+                list.push(Retained::of(held));
+            }
+        });
+        list
+    }
+
+    fn is_empty(&self) -> bool {
+        self.captured.is_empty() && self.edited.is_none()
+    }
+
+    /// Lets go of the share after the last launch: on the reclaimer's thread, if there was one.
+    pub(crate) fn release(self, driver: &Driver, launched: LastLaunch) {
+        match launched {
+            LastLaunch::Never => drop_contained(self),
+            _ if self.is_empty() => {}
+            launched => release_after(self, driver, launched),
+        }
+    }
+}
