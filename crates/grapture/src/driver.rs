@@ -1,9 +1,9 @@
 //! [`Driver`]: the loaded CUDA driver.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use grapture_sys as sys;
 use grapture_sys::{
@@ -31,9 +31,12 @@ pub struct Driver {
 struct DriverInner {
     raw: sys::Driver,
     reclaimer: Reclaimer,
-    /// What is known of the captures in each of the driver's contexts.
-    captures: Mutex<HashMap<usize, Arc<ContextCaptures>>>,
 }
+
+/// What is known of the captures in each context, by the library and the context. A library can be
+/// loaded more than once, and its contexts and default streams are the same each time.
+static CAPTURES: Mutex<BTreeMap<(usize, usize), Weak<ContextCaptures>>> =
+    Mutex::new(BTreeMap::new());
 
 static DEFAULT: OnceLock<Driver> = OnceLock::new();
 static FAILURE: Mutex<Option<LoadError>> = Mutex::new(None);
@@ -166,8 +169,16 @@ impl Driver {
 
     /// What is known of the captures in a context.
     pub(crate) fn captures_of(&self, context: CUcontext) -> Arc<ContextCaptures> {
-        let mut captures = self.inner.captures.lock().unwrap_or_else(PoisonError::into_inner);
-        captures.entry(context as usize).or_default().clone()
+        // Every driver has this function, and each library at another address.
+        let key = (self.functions().cuInit as usize, context as usize);
+        let mut known = CAPTURES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(captures) = known.get(&key).and_then(Weak::upgrade) {
+            return captures;
+        }
+        known.retain(|_, captures| captures.strong_count() > 0);
+        let captures = Arc::<ContextCaptures>::default();
+        known.insert(key, Arc::downgrade(&captures));
+        captures
     }
 
     pub(crate) fn same(&self, other: &Driver) -> bool {
@@ -236,7 +247,7 @@ fn loaded(result: Result<sys::Driver, LoadError>) -> CudaResult<Driver> {
 impl From<sys::Driver> for Driver {
     fn from(raw: sys::Driver) -> Driver {
         let reclaimer = Reclaimer::new(raw.clone());
-        Driver { inner: Arc::new(DriverInner { raw, reclaimer, captures: Mutex::default() }) }
+        Driver { inner: Arc::new(DriverInner { raw, reclaimer }) }
     }
 }
 

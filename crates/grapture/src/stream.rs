@@ -211,7 +211,7 @@ impl Stream {
         Ok(priority)
     }
 
-    /// Blocks until all work submitted so far is done.
+    /// Blocks until all work submitted so far is done. Breaks no capture of another stream.
     ///
     /// # Errors
     ///
@@ -220,11 +220,14 @@ impl Stream {
     #[doc(alias = "cuStreamSynchronize")]
     pub fn synchronize(&self) -> CudaResult<()> {
         self.refuse_while_capturing("waiting for it")?;
-        // SAFETY: a live stream.
-        self.with(|functions, raw| unsafe { (functions.cuStreamSynchronize)(raw) })
+        self.relaxed(|functions, raw| {
+            // SAFETY: a live stream.
+            unsafe { (functions.cuStreamSynchronize)(raw) }
+        })
     }
 
-    /// Whether all work submitted so far is done. Does not block.
+    /// Whether all work submitted so far is done. Does not block, and breaks no capture of another
+    /// stream.
     ///
     /// # Errors
     ///
@@ -232,8 +235,10 @@ impl Stream {
     #[doc(alias = "cuStreamQuery")]
     pub fn is_idle(&self) -> CudaResult<bool> {
         self.refuse_while_capturing("asking whether it is idle")?;
-        // SAFETY: a live stream.
-        let asked = self.with(|functions, raw| unsafe { (functions.cuStreamQuery)(raw) });
+        let asked = self.relaxed(|functions, raw| {
+            // SAFETY: a live stream.
+            unsafe { (functions.cuStreamQuery)(raw) }
+        });
         match asked {
             Ok(()) => Ok(true),
             Err(error) if error.code() == CUDA_ERROR_NOT_READY.0 => Ok(false),
@@ -265,6 +270,11 @@ impl Stream {
             return self.inner.context.enter(|functions| check(call(functions, self.inner.raw)));
         }
         check(call(self.inner.context.functions(), self.inner.raw))
+    }
+
+    /// Makes a driver call on the stream that captures of other streams would bar (O9).
+    fn relaxed(&self, call: impl FnOnce(&Functions, CUstream) -> CUresult) -> CudaResult<()> {
+        self.driver().relaxed(|_| self.with(call))
     }
 
     /// Submits one operation: it runs, or a capture records it. A capture then logs it and keeps

@@ -36,8 +36,9 @@ fn folder() -> PathBuf {
 
 fn sources() -> Vec<PathBuf> {
     let entries = fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
-    let mut sources: Vec<_> =
-        entries.filter(|path| path.extension().is_some_and(|extension| extension == "rs")).collect();
+    let mut sources: Vec<_> = entries
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .collect();
     sources.sort();
     assert!(sources.len() > 20, "files are missing");
     sources

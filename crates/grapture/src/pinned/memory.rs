@@ -243,16 +243,14 @@ impl Pending {
         if self.stream.is_capturing() {
             return Err(stream_captures());
         }
-        // The thread may have a capture open that bars a wait for other streams (O9).
-        let relaxed = |call: &dyn Fn() -> CudaResult<()>| self.stream.driver().relaxed(|_| call());
         match (self.stream.is_per_thread(), wait) {
-            (false, true) => relaxed(&|| self.stream.synchronize()),
-            (false, false) => relaxed(&|| match self.stream.is_idle()? {
+            (false, true) => self.stream.synchronize(),
+            (false, false) => match self.stream.is_idle()? {
                 true => Ok(()),
                 false => Err(CudaError::NotReady),
-            }),
+            },
             // Which thread submitted is not known: the whole context is waited for.
-            (true, true) => relaxed(&|| self.stream.context().synchronize()),
+            (true, true) => self.stream.driver().relaxed(|_| self.stream.context().synchronize()),
             (true, false) => Err(CudaError::NotReady),
         }
     }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unused_imports, unused_macros, reason = "each test binary uses a part")]
 
+pub mod checked;
 pub mod gate;
 
 use std::time::{Duration, Instant};

@@ -1,6 +1,7 @@
 //! Safe programs that try to have the driver touch what is gone, to run something twice, or to
 //! wedge a stream, a thread or the library.
 
+use std::cell::RefCell;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,6 +12,7 @@ use crate::common::gate::Gate;
 use crate::common::{Setup, both_tiers};
 use grapture::{
     CaptureMode, CaptureStatus, CudaError, CudaResult, DeviceBuffer, Driver, Event, Stream,
+    StreamGraphCapture,
 };
 
 both_tiers! {
@@ -27,6 +29,7 @@ both_tiers! {
     a_retained_value_that_panics_is_contained,
     a_panic_of_a_host_function_is_let_go_of_elsewhere,
     a_handle_is_dropped_in_a_host_function,
+    a_capture_ends_with_its_thread,
 }
 
 /// Counts its drops.
@@ -415,6 +418,30 @@ fn a_handle_is_dropped_in_a_host_function(setup: &Setup) {
     within_limit(move || waited.synchronize()).unwrap();
     assert_eq!(runs.load(Ordering::SeqCst), 1);
     setup.assert_usable(&stream);
+}
+
+thread_local! {
+    static LAST: RefCell<Option<StreamGraphCapture<'static>>> = const { RefCell::new(None) };
+}
+
+/// The guard is dropped after the thread's own code, among the values of the thread.
+fn a_capture_ends_with_its_thread(setup: &Setup) {
+    for mode in [CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed] {
+        let stream: &'static Stream = Box::leak(Box::new(setup.stream()));
+        let mut word = DeviceBuffer::from_slice(&setup.context, &[1u32]).unwrap();
+        std::thread::scope(|scope| {
+            let work = || {
+                let capture = StreamGraphCapture::begin(stream, mode.as_raw()).unwrap();
+                setup.add(&mut word, 1, stream).unwrap();
+                LAST.set(Some(capture));
+            };
+            scope.spawn(work).join().unwrap();
+        });
+        setup.wait_until(|| !stream.is_capturing());
+        assert_eq!(stream.capture_info().unwrap().status(), CaptureStatus::None, "{mode:?}");
+        assert_eq!(word.to_vec(stream).unwrap(), [1]);
+        setup.assert_usable(stream);
+    }
 }
 
 /// The stream of a forgotten capture stays in it; nothing that it recorded is let go of.

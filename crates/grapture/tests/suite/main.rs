@@ -4,6 +4,9 @@
 mod common;
 
 mod attacks;
+mod attacks_memory;
+mod attacks_order;
+mod attacks_threads;
 mod capture;
 mod capture_threads;
 mod device;
