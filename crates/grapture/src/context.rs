@@ -37,7 +37,7 @@ pub(crate) struct ContextInner {
 /// What the library knows of the captures on the streams of one of the driver's contexts.
 #[derive(Default)]
 pub(crate) struct ContextCaptures {
-    /// How many captures of this library are open.
+    /// How many of its streams a capture of this library records.
     open: AtomicUsize,
     /// Those of the threads' default streams.
     threads: Mutex<HashMap<ThreadId, Arc<CaptureGate>>>,

@@ -154,7 +154,9 @@ impl CaptureLog {
         operation: Operation,
         wait: impl FnOnce() -> CudaResult<()>,
     ) -> CudaResult<()> {
-        stream.with_gate(|gate| {
+        // Counted before it joins: nobody waits for its context, which may be another, from here on.
+        stream.context().capture_began();
+        let joined = stream.with_gate(|gate| {
             gate.enter(log, || {
                 log.record(operation, |_| {}, wait).ok_or_else(has_ended)??;
                 let mut shared = log.shared().ok_or_else(has_ended)?;
@@ -162,7 +164,8 @@ impl CaptureLog {
                 shared.members.push(Member { stream, gate, joined: operation });
                 Ok(())
             })
-        })
+        });
+        joined.inspect_err(|_| stream.context().capture_ended())
     }
 
     /// Ends the driver's capture by `end`, which gives the code if it fails, and takes the streams
@@ -188,6 +191,7 @@ impl CaptureLog {
         self.gate.leave(self);
         for member in &members {
             member.gate.leave(self);
+            member.stream.context().capture_ended();
         }
         drop(origin);
         (ended, owners)

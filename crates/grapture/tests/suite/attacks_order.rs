@@ -6,8 +6,8 @@ use crate::common::Setup;
 use crate::common::checked::checked_tiers;
 use grapture::sys::CUcontext;
 use grapture::{
-    CU_STREAM_CAPTURE_STATUS_INVALIDATED, CaptureMode, CaptureStatus, CudaError, CudaResult,
-    DeviceBuffer, Event, PinnedBuffer, Stream, StreamGraphCapture,
+    CU_STREAM_CAPTURE_STATUS_INVALIDATED, CaptureMode, CaptureStatus, Context, CudaError,
+    CudaResult, DeviceBuffer, Event, PinnedBuffer, Stream, StreamGraphCapture,
 };
 
 checked_tiers! {
@@ -15,6 +15,7 @@ checked_tiers! {
     handles_are_dropped_in_any_order,
     a_graph_belongs_to_the_context_of_its_stream,
     the_streams_of_a_fork_are_dropped_before_the_join,
+    waiting_for_the_context_of_a_fork_is_refused,
     an_event_of_a_broken_capture_is_refused,
     a_broken_capture_is_not_taken_for_none,
     the_mode_of_a_capture_is_the_one_asked_for,
@@ -166,6 +167,40 @@ fn the_streams_of_a_fork_are_dropped_before_the_join(setup: &Setup) {
     assert_eq!(error.forks().len(), 1);
     setup.assert_usable(error.forks()[0].stream());
     setup.assert_usable(&stream);
+}
+
+/// A stream of another context that joined is part of the capture, and so is its context.
+fn waiting_for_the_context_of_a_fork_is_refused(setup: &Setup) {
+    let foreign = Foreign::new(setup);
+    let functions = setup.driver.as_raw().functions();
+    {
+        // SAFETY: a live context of the device, which outlives what is made of it here.
+        let other = unsafe { Context::borrow_raw(setup.context.device(), foreign.1) };
+        let (stream, side) = (setup.stream(), Stream::new(&other).unwrap());
+        let (fork, join) = (Event::new(&setup.context).unwrap(), Event::new(&other).unwrap());
+        let graph = stream.capture(CaptureMode::Global, |capture| {
+            fork.record(&stream)?;
+            fork.wait(&side)?;
+            side.host_function(|| {})?;
+            assert_eq!(other.synchronize().unwrap_err().code(), 900);
+            assert!(capture.is_active());
+            join.record(&side)?;
+            join.wait(&stream)
+        });
+        assert_eq!(graph.unwrap().node_count().unwrap(), 1);
+        other.synchronize().unwrap();
+        // By other hands the wait breaks the capture.
+        let capture = StreamGraphCapture::begin(&stream, CaptureMode::Global.as_raw()).unwrap();
+        fork.record(&stream).unwrap();
+        fork.wait(&side).unwrap();
+        // SAFETY: the call takes no pointer; the other context is current.
+        assert_eq!(unsafe { (functions.cuCtxSynchronize)() }.0, 900);
+        assert!(!capture.is_active());
+        drop(capture);
+        other.synchronize().unwrap();
+        setup.assert_usable(&stream);
+    }
+    setup.driver.reclaim();
 }
 
 /// Other hands break the capture: a question that a capture bars, asked by the raw handle.

@@ -10,6 +10,7 @@ mod attacks_threads;
 mod capture;
 mod capture_threads;
 mod device;
+mod field_capture;
 mod graph;
 mod launch;
 mod memory;
