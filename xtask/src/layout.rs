@@ -4,6 +4,7 @@
 
 mod dependencies;
 mod files;
+mod reports;
 
 use std::fmt;
 use std::path::Path;
@@ -47,6 +48,7 @@ pub fn run(root: &Path) -> Result<()> {
 pub fn check(root: &Path) -> Result<Vec<Fault>> {
     let mut faults = dependencies::check(root)?;
     faults.extend(files::check(root)?);
+    faults.extend(reports::check(root)?);
     Ok(faults)
 }
 
@@ -188,6 +190,26 @@ mod tests {
             let tree = Tree::new();
             tree.put("docs/a.md", &format!("run it in `{path}x/y`\n"));
             tree.has_one("docs/a.md:1: names a path of one machine");
+        }
+    }
+
+    #[test]
+    fn a_field_report_without_its_test_is_reported() {
+        let tree = Tree::new();
+        tree.put("crates/grapture/tests/suite/a.rs", "fn there(setup: &Setup) {}\n");
+        tree.put("crates/grapture/tests/ui/b.rs", "fn main() {}\n");
+        let head = "| row | reported | wrong | here | tests |\n|---|---|---|---|---|\n";
+        let good = "| 1 | x | y | z | `suite::a::there`, `ui::b` |\n| 2 | x | no test: z | | |\n";
+        tree.put("docs/field-reports.md", &format!("{head}{good}"));
+        assert_eq!(tree.faults(), Vec::<String>::new());
+        for (row, fault) in [
+            ("| 3 | x | y | z | `suite::a::gone` |", "row 3 names `suite::a::gone`"),
+            ("| 3 | x | y | z | `suite::c::there` |", "row 3 names `suite::c::there`"),
+            ("| 3 | x | y | z | `ui::c` |", "row 3 names `ui::c`"),
+            ("| 3 | x | y | z | |", "row 3 names no test"),
+        ] {
+            tree.put("docs/field-reports.md", &format!("{head}{good}{row}\n"));
+            tree.has_one(&format!("docs/field-reports.md:5: {fault}"));
         }
     }
 
