@@ -5,12 +5,12 @@
 
 use std::ffi::{c_uint, c_void};
 use std::hint::black_box;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use grapture::sys::{
-    CU_STREAM_CAPTURE_STATUS_ACTIVE, CUDA_SUCCESS, CUdeviceptr, CUfunction, CUgraph, CUgraphExec,
-    CUgraphNode, CUresult, CUstream, CUstreamCaptureMode, CUstreamCaptureStatus, Function,
-    FunctionInfo, Functions,
+    CU_STREAM_CAPTURE_STATUS_ACTIVE, CUDA_SUCCESS, CUcontext, CUdeviceptr, CUfunction, CUgraph,
+    CUgraphExec, CUgraphNode, CUresult, CUstream, CUstreamCaptureMode, CUstreamCaptureStatus,
+    Function, FunctionInfo, Functions,
 };
 use grapture::{
     CU_STREAM_CAPTURE_MODE_RELAXED, Context, DeviceBuffer, Driver, Stream, StreamGraphCapture,
@@ -85,6 +85,16 @@ unsafe extern "C" fn info(
     CUDA_SUCCESS
 }
 
+unsafe extern "C" fn current(context: *mut CUcontext) -> CUresult {
+    // SAFETY: a live out-pointer.
+    unsafe { *context = std::ptr::null_mut() };
+    CUDA_SUCCESS
+}
+
+unsafe extern "C" fn push(_: CUcontext) -> CUresult {
+    CUDA_SUCCESS
+}
+
 unsafe extern "C" fn exchange(_: *mut CUstreamCaptureMode) -> CUresult {
     CUDA_SUCCESS
 }
@@ -104,6 +114,8 @@ macro_rules! addresses {
                 "cuGraphInstantiateWithFlags" => instantiate as *const c_void,
                 "cuGraphDestroy" => destroy_graph as *const c_void,
                 "cuGraphExecDestroy" => destroy_exec as *const c_void,
+                "cuCtxGetCurrent" | "cuCtxPopCurrent_v2" => current as *const c_void,
+                "cuCtxPushCurrent_v2" => push as *const c_void,
                 "cuThreadExchangeStreamCaptureMode" => exchange as *const c_void,
                 $(stringify!($symbol) => functions.$symbol as *const c_void,)*
                 _ => std::ptr::null(),
@@ -115,6 +127,12 @@ grapture::sys::driver_functions!(addresses);
 
 fn main() {
     let simulated = Simulation::new(SimConfig::default()).driver();
+    // It stays current: the functions that would make it so do nothing.
+    let (functions, mut context) = (simulated.functions(), std::ptr::null_mut());
+    // SAFETY: a live out-pointer, and the first device.
+    assert_eq!(unsafe { (functions.cuDevicePrimaryCtxRetain)(&mut context, 0) }, CUDA_SUCCESS);
+    // SAFETY: a live context.
+    assert_eq!(unsafe { (functions.cuCtxSetCurrent)(context) }, CUDA_SUCCESS);
     let resolver = move |info: &'static FunctionInfo| match Function::from_symbol(info.symbol) {
         Some(function) if simulated.has(function) => address(simulated.functions(), info.symbol),
         _ => std::ptr::null(),
@@ -163,15 +181,52 @@ fn measure(driver: &Driver) {
         unsafe { launch.launch(black_box(&stream)) }.unwrap();
         drop(capture.end().unwrap());
     });
+    for part in ["first captured kernel launch", "end and instantiation"] {
+        report_part(part, || {
+            let capture = begin();
+            let start = Instant::now();
+            let launch = kernel.launch_builder(1, 32).arg_mut(&mut word).value(1u32);
+            // SAFETY: `add` takes the address of a word and a value.
+            unsafe { launch.launch(black_box(&stream)) }.unwrap();
+            let launched = start.elapsed();
+            let exec = capture.end().unwrap();
+            let ended = start.elapsed();
+            drop(exec);
+            if part.starts_with("first") { launched } else { ended - launched }
+        });
+    }
 }
 
-/// Prints the least time of one call over many rounds, if the name has the words of the command
-/// line in it.
-fn report(name: &str, mut call: impl FnMut()) {
-    if !std::env::args().skip(1).all(|word| word.starts_with('-') || name.contains(&word)) {
+/// How often something is done in a round.
+const CALLS: u32 = 1_000;
+
+/// Whether the name has the words of the command line in it.
+fn is_asked_for(name: &str) -> bool {
+    std::env::args().skip(1).all(|word| word.starts_with('-') || name.contains(&word))
+}
+
+/// Prints the least mean over many rounds of the time that `part` gives, less what it takes to
+/// read the clock.
+fn report_part(name: &str, mut part: impl FnMut() -> Duration) {
+    if !is_asked_for(name) {
         return;
     }
-    const CALLS: u32 = 1_000;
+    let least = |part: &mut dyn FnMut() -> Duration| {
+        let mean = |_| (0..CALLS).map(|_| part()).sum::<Duration>().as_nanos() as f64 / 1e3;
+        (0..300).map(mean).fold(f64::INFINITY, f64::min)
+    };
+    let clock = least(&mut || {
+        let start = Instant::now();
+        start.elapsed()
+    });
+    println!("{name:<50} {:>7.1} ns", least(&mut part) - clock);
+}
+
+/// Prints the least time of one call over many rounds.
+fn report(name: &str, mut call: impl FnMut()) {
+    if !is_asked_for(name) {
+        return;
+    }
     let round = |call: &mut dyn FnMut(u32)| {
         let start = Instant::now();
         call(CALLS);

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
 
-use grapture_sys::{CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUcontext, Function, Functions};
+use grapture_sys::{
+    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUDA_SUCCESS, CUcontext, Function, Functions,
+};
 
 use crate::capture::CaptureGate;
 use crate::device::Device;
@@ -142,8 +144,18 @@ impl Context {
     /// Runs `call` with this context current on the thread, and leaves the thread's own as it was
     /// (O10). Only for calls that create something or that ask the current context: calls on a
     /// stream find the context by the stream (measured).
+    ///
+    /// Where the context is current already, as in a program that keeps it so for other libraries,
+    /// it costs one question.
+    #[inline]
     pub(crate) fn enter<R>(&self, call: impl FnOnce(&Functions) -> CudaResult<R>) -> CudaResult<R> {
         let functions = self.functions();
+        let mut current = std::ptr::null_mut();
+        // SAFETY: the out-pointer is a live local.
+        let asked = unsafe { (functions.cuCtxGetCurrent)(&mut current) };
+        if asked == CUDA_SUCCESS && current == self.inner.raw {
+            return call(functions);
+        }
         // SAFETY: the context is alive (this handle), so it can be made current.
         check(unsafe { (functions.cuCtxPushCurrent_v2)(self.inner.raw) })?;
         let _pop = Pop { functions };

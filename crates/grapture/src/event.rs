@@ -40,7 +40,7 @@ enum LastRecord {
     Never,
     Eager,
     Captured {
-        log: Arc<CaptureLog>,
+        log: CaptureLog,
         /// Whether a node of the capture records it too. The mark of the capture stands as long as
         /// that is open, and then the node's counts (measured).
         external: bool,
@@ -361,14 +361,14 @@ fn require_capture(stream: &Stream) -> CudaResult<()> {
 /// the stream joins.
 fn check_wait<'a>(
     recorded: &'a LastRecord,
-    capturing: Option<&Arc<CaptureLog>>,
-) -> CudaResult<Option<&'a Arc<CaptureLog>>> {
+    capturing: Option<&CaptureLog>,
+) -> CudaResult<Option<&'a CaptureLog>> {
     let (code, problem) = match (recorded, capturing) {
         (LastRecord::Never | LastRecord::Eager, None) | (LastRecord::Never, Some(_)) => {
             return Ok(None);
         }
         (LastRecord::Captured { log, .. }, None) if log.is_open() => return Ok(Some(log)),
-        (LastRecord::Captured { log, .. }, Some(own)) if Arc::ptr_eq(log, own) => return Ok(None),
+        (LastRecord::Captured { log, .. }, Some(own)) if log.key() == own.key() => return Ok(None),
         (LastRecord::Captured { log, .. }, _) if !log.is_open() => return Err(has_ended()),
         (LastRecord::Captured { .. }, _) => (
             CUDA_ERROR_STREAM_CAPTURE_MERGE,

@@ -314,7 +314,7 @@ impl Stream {
     #[inline]
     pub(crate) fn route<R>(
         &self,
-        captured: impl FnOnce(&Arc<CaptureLog>) -> Option<R>,
+        captured: impl FnOnce(&CaptureLog) -> Option<R>,
         eager: impl FnOnce() -> R,
     ) -> R {
         self.with_gate(|gate| gate.route(captured, eager))
@@ -329,7 +329,7 @@ impl Stream {
     }
 
     /// The capture that records the stream.
-    pub(crate) fn capture_log(&self) -> Option<Arc<CaptureLog>> {
+    pub(crate) fn capture_log(&self) -> Option<CaptureLog> {
         self.with_gate(|gate| gate.log())
     }
 

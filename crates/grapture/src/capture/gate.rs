@@ -10,9 +10,7 @@ use crate::capture::CaptureLog;
 use crate::capture::log::{Recording, SharedRecording};
 use crate::capture::thread_owned::{ThreadOwned, thread_number};
 use crate::error::{CudaError, CudaResult};
-
-/// Set while a capture records the stream or begins to; the low bits of the word count.
-const CAPTURING: usize = 1 << (usize::BITS - 1);
+use crate::graph::GraphKey;
 
 /// How long who waits for submissions rests at most before looking again.
 const LONGEST_PAUSE: Duration = Duration::from_micros(200);
@@ -27,28 +25,41 @@ const LONGEST_PAUSE: Duration = Duration::from_micros(200);
 /// takes back with a plain store: an atomic exchange there would wait for all that the driver has
 /// just written to the device.
 #[derive(Default)]
+#[repr(C)] // What most submissions look at comes first, and together.
 pub(crate) struct CaptureGate {
-    /// How many submissions of work that runs the other threads are making, and `CAPTURING`.
-    state: AtomicUsize,
-    /// The thread with the mark of its own, 0 before there is one.
-    home: AtomicU64,
-    /// Whether that thread makes a submission of work that runs.
+    /// Set while a capture records the stream or begins to.
+    capturing: AtomicBool,
+    /// Whether the home thread makes a submission of work that runs.
     home_submits: AtomicBool,
-    capture: Mutex<Option<Arc<CaptureLog>>>,
+    /// The thread with that mark of its own, 0 before there is one.
+    home: AtomicU64,
+    /// How many operations the thread that began the capture has recorded, for the others to know.
+    recorded: AtomicUsize,
     /// What the thread records that began the open capture on this stream. It ends the capture
     /// too, so it needs no lock for that.
     own: ThreadOwned<Recording>,
-    /// What the other threads record in that capture.
+    /// How many submissions of work that runs the other threads are making.
+    submitting: AtomicUsize,
+    /// Which capture it is. While `capturing` is not set, this says nothing: who ends the capture
+    /// that began on the stream leaves it, and takes no lock for it.
+    capture: Mutex<Option<Captured>>,
+    /// What the other threads record in the capture that began on this stream.
     shared: Mutex<SharedRecording>,
-    /// How many operations the first has recorded, for the others to know.
-    recorded: AtomicUsize,
+}
+
+/// The capture that records a stream.
+enum Captured {
+    /// It began on the stream.
+    Began(GraphKey),
+    /// It began on another one, and the stream joined.
+    Joined(CaptureLog),
 }
 
 impl CaptureGate {
     /// Whether a capture records the stream.
     #[inline]
     pub(crate) fn is_capturing(&self) -> bool {
-        self.state.load(Ordering::Acquire) & CAPTURING != 0
+        self.capturing.load(Ordering::Acquire)
     }
 
     /// What this thread records in the open capture that it began on this stream: the way of most
@@ -68,8 +79,17 @@ impl CaptureGate {
     }
 
     /// The capture that records the stream.
-    pub(crate) fn log(&self) -> Option<Arc<CaptureLog>> {
-        if self.is_capturing() { self.lock().clone() } else { None }
+    pub(crate) fn log(self: &Arc<Self>) -> Option<CaptureLog> {
+        if self.is_capturing() { self.known(&self.lock()) } else { None }
+    }
+
+    fn known(self: &Arc<Self>, capture: &Option<Captured>) -> Option<CaptureLog> {
+        match capture {
+            _ if !self.is_capturing() => None,
+            Some(Captured::Began(key)) => Some(CaptureLog::of(*key, self)),
+            Some(Captured::Joined(log)) => Some(log.clone()),
+            None => None,
+        }
     }
 
     /// Makes one of two calls: `captured` if a capture records the stream, unless it gives none
@@ -78,8 +98,8 @@ impl CaptureGate {
     /// Neither may come back to the gate: a capture that begins meanwhile waits for them.
     #[inline]
     pub(crate) fn route<R>(
-        &self,
-        captured: impl FnOnce(&Arc<CaptureLog>) -> Option<R>,
+        self: &Arc<Self>,
+        captured: impl FnOnce(&CaptureLog) -> Option<R>,
         eager: impl FnOnce() -> R,
     ) -> R {
         let _running = match self.start() {
@@ -102,7 +122,7 @@ impl CaptureGate {
         let running = self.mark();
         // Sequentially consistent with the mark and with `enter`, which sets the flag and then
         // looks at the marks: one of the two sees the other.
-        if self.state.load(Ordering::SeqCst) & CAPTURING == 0 { Some(running) } else { None }
+        if self.capturing.load(Ordering::SeqCst) { None } else { Some(running) }
     }
 
     /// Marks that this thread makes a submission of work that runs.
@@ -124,19 +144,19 @@ impl CaptureGate {
         if claimed {
             self.home_submits.store(true, Ordering::SeqCst);
         } else {
-            self.state.fetch_add(1, Ordering::SeqCst);
+            self.submitting.fetch_add(1, Ordering::SeqCst);
         }
         Running { gate: self, home: claimed }
     }
 
     /// The result of `captured`, or a submission if there is no capture any more.
     fn start_after<R>(
-        &self,
-        captured: impl FnOnce(&Arc<CaptureLog>) -> Option<R>,
+        self: &Arc<Self>,
+        captured: impl FnOnce(&CaptureLog) -> Option<R>,
     ) -> Result<Running<'_>, R> {
         let mut capture = self.lock();
-        if let Some(log) = capture.as_ref() {
-            if let Some(result) = captured(log) {
+        if let Some(log) = self.known(&capture) {
+            if let Some(result) = captured(&log) {
                 return Err(result);
             }
             // It has ended, and who ended it is about to take the stream out.
@@ -151,50 +171,58 @@ impl CaptureGate {
     /// whoever comes waits until it is known.
     pub(crate) fn enter<R>(
         &self,
-        log: &Arc<CaptureLog>,
+        log: &CaptureLog,
         enter: impl FnOnce() -> CudaResult<R>,
     ) -> CudaResult<R> {
         let mut capture = self.lock();
-        if capture.is_some() {
+        if self.is_capturing() {
             return Err(CudaError::refused(
                 CUDA_ERROR_ILLEGAL_STATE,
                 "stream",
                 "it is capturing already: end that capture first, or capture another stream",
             ));
         }
-        self.state.fetch_or(CAPTURING, Ordering::SeqCst);
+        self.capturing.store(true, Ordering::SeqCst);
         self.drain();
         let entered = enter();
         match entered {
-            Ok(_) => *capture = Some(log.clone()),
+            // By the key: a gate that held itself would never go.
+            Ok(_) if log.began_at(self) => *capture = Some(Captured::Began(log.key())),
+            Ok(_) => *capture = Some(Captured::Joined(log.clone())),
             Err(_) => self.clear(&mut capture),
         }
         entered
     }
 
-    /// Takes the stream out of the capture that `log` belongs to.
+    /// Takes the stream, which had joined it, out of a capture.
     pub(crate) fn leave(&self, log: &CaptureLog) {
         let mut capture = self.lock();
-        if capture.as_ref().is_some_and(|own| std::ptr::eq(Arc::as_ptr(own), log)) {
+        if matches!(&*capture, Some(Captured::Joined(own)) if own.key() == log.key()) {
             self.clear(&mut capture);
         }
     }
 
+    /// The capture that began on the stream is over: whoever finds it closed takes it for that.
+    /// Called before anybody can begin another one.
+    pub(crate) fn end(&self) {
+        self.capturing.store(false, Ordering::Release);
+    }
+
     /// Runs `look` with the capture that records the stream, which stays the same meanwhile.
-    pub(crate) fn look<R>(&self, look: impl FnOnce(Option<&Arc<CaptureLog>>) -> R) -> R {
-        look(self.lock().as_ref())
+    pub(crate) fn look<R>(self: &Arc<Self>, look: impl FnOnce(Option<&CaptureLog>) -> R) -> R {
+        let capture = self.lock();
+        look(self.known(&capture).as_ref())
     }
 
-    fn clear(&self, capture: &mut Option<Arc<CaptureLog>>) {
+    fn clear(&self, capture: &mut Option<Captured>) {
         *capture = None;
-        self.state.fetch_and(!CAPTURING, Ordering::Release);
+        self.capturing.store(false, Ordering::Release);
     }
 
-    /// Waits until no submission is being made. `CAPTURING` is set, so that no other begins.
+    /// Waits until no submission is being made. `capturing` is set, so that no other begins.
     fn drain(&self) {
         let submitting = || {
-            self.home_submits.load(Ordering::SeqCst)
-                || self.state.load(Ordering::SeqCst) != CAPTURING
+            self.home_submits.load(Ordering::SeqCst) || self.submitting.load(Ordering::SeqCst) != 0
         };
         // Nobody wakes who waits here: a submission would have to look for that, and this is rare.
         let mut pause = Duration::from_micros(1);
@@ -204,7 +232,7 @@ impl CaptureGate {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<CaptureLog>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Captured>> {
         self.capture.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -223,7 +251,7 @@ impl Drop for Running<'_> {
         if self.home {
             self.gate.home_submits.store(false, Ordering::Release);
         } else {
-            self.gate.state.fetch_sub(1, Ordering::Release);
+            self.gate.submitting.fetch_sub(1, Ordering::Release);
         }
     }
 }
@@ -298,7 +326,7 @@ mod tests {
                 })
                 .unwrap();
                 gate.look(|_| open.store(false, Ordering::SeqCst));
-                gate.leave(&log);
+                gate.end();
             }
             over.store(true, Ordering::SeqCst);
         });

@@ -17,10 +17,11 @@ use crate::stream::Stream;
 /// How many operations a gate keeps room for between captures.
 const KEPT_OPERATIONS: usize = 4096;
 
-/// One capture: shared by its guard and by every stream and event that is part of it.
+/// One capture, as every stream and event that is part of it knows it.
 ///
 /// What it records lies in the gate of the stream that began it. The thread that began it has a
 /// part for itself there, and needs no lock for it; the other threads share one.
+#[derive(Clone)]
 pub(crate) struct CaptureLog {
     /// What the ids of the graph's nodes carry, and what tells this capture from the next one on
     /// the same gate.
@@ -31,11 +32,12 @@ pub(crate) struct CaptureLog {
 
 /// What the thread that began a capture has recorded.
 #[derive(Default)]
+#[repr(C)] // What each operation changes comes first, and together.
 pub(crate) struct Recording {
     /// The capture, while it is open in the driver.
     open: Option<GraphKey>,
-    owners: Owners,
     operations: Vec<Operation>,
+    owners: Owners,
     /// The first operation that the driver refused, and how many this thread had recorded before.
     failure: Option<(usize, Operation, u32)>,
 }
@@ -68,8 +70,18 @@ struct Member {
 
 impl CaptureLog {
     /// A capture that is to begin on the stream of the gate.
-    pub(crate) fn new(gate: &Arc<CaptureGate>) -> Arc<CaptureLog> {
-        Arc::new(CaptureLog { key: GraphKey::new(), gate: gate.clone() })
+    pub(crate) fn new(gate: &Arc<CaptureGate>) -> CaptureLog {
+        CaptureLog::of(GraphKey::new(), gate)
+    }
+
+    /// The capture with this key that began on the stream of the gate.
+    pub(crate) fn of(key: GraphKey, gate: &Arc<CaptureGate>) -> CaptureLog {
+        CaptureLog { key, gate: gate.clone() }
+    }
+
+    /// Whether it began on the stream of this gate.
+    pub(crate) fn began_at(&self, gate: &CaptureGate) -> bool {
+        std::ptr::eq(Arc::as_ptr(&self.gate), gate)
     }
 
     pub(crate) fn key(&self) -> GraphKey {
@@ -93,7 +105,7 @@ impl CaptureLog {
 
     /// Begins the driver's capture of `stream` by `begin`.
     pub(crate) fn open<R>(
-        log: &Arc<CaptureLog>,
+        log: &CaptureLog,
         stream: &Stream,
         begin: impl FnOnce() -> CudaResult<R>,
     ) -> CudaResult<R> {
@@ -149,7 +161,7 @@ impl CaptureLog {
 
     /// Makes `stream` part of the capture by `wait`, which has it wait for an event of it.
     pub(crate) fn join(
-        log: &Arc<CaptureLog>,
+        log: &CaptureLog,
         stream: &Stream,
         operation: Operation,
         wait: impl FnOnce() -> CudaResult<()>,
@@ -179,16 +191,16 @@ impl CaptureLog {
         let mut shared = self.gate.shared();
         let ended = end().map_err(|code| own.failure(&shared, code));
         own.open = None;
-        shared.open = None;
-        let owners = std::mem::take(&mut own.owners).with(&mut shared.owners);
+        let mut owners = std::mem::take(&mut own.owners);
         own.clear();
-        let origin = shared.origin.take();
-        let members = std::mem::take(&mut shared.members);
-        shared.operations.clear();
-        shared.failure = None;
-        drop((own, shared));
+        drop(own);
         self.gate.own().release();
-        self.gate.leave(self);
+        shared.open = None;
+        let members = shared.clear(&mut owners);
+        let origin = shared.origin.take();
+        // Before the lock is given up: who begins the next capture waits for that.
+        self.gate.end();
+        drop(shared);
         for member in &members {
             member.gate.leave(self);
             member.stream.context().capture_ended();
@@ -210,12 +222,15 @@ impl Recording {
         retain: impl FnOnce(&mut Owners),
         call: impl FnOnce() -> CudaResult<()>,
     ) -> CudaResult<()> {
+        // Counted before the call: an atomic exchange after it waits for all that it has written.
+        let before = self.owners.len();
+        self.owners.come_from(operation.location);
+        retain(&mut self.owners);
         if let Err(error) = call() {
+            self.owners.truncate(before);
             self.failed(operation, error.code());
             return Err(error);
         }
-        self.owners.come_from(operation.location);
-        retain(&mut self.owners);
         self.operations.push(operation);
         recorded.store(self.operations.len(), Ordering::Relaxed);
         Ok(())
@@ -262,6 +277,17 @@ impl Recording {
 }
 
 impl SharedRecording {
+    /// Forgets everything: gives the owners to those of the graph, and the streams that joined.
+    #[inline]
+    fn clear(&mut self, owners: &mut Owners) -> Vec<Member> {
+        if !self.owners.is_empty() {
+            owners.append(&mut self.owners);
+        }
+        self.operations.clear();
+        self.failure = None;
+        std::mem::take(&mut self.members)
+    }
+
     /// Makes the driver call of an operation and logs it, after `before` of the first thread's.
     /// The lock is held over the call, so that nobody reads the driver's array of dependencies
     /// meanwhile.

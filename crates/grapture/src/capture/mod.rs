@@ -11,7 +11,6 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::ptr;
-use std::sync::Arc;
 
 use grapture_sys::{
     CU_STREAM_CAPTURE_STATUS_ACTIVE, CU_STREAM_CAPTURE_STATUS_NONE, CUDA_ERROR_ILLEGAL_STATE,
@@ -20,6 +19,7 @@ use grapture_sys::{
     Function,
 };
 
+use crate::context::Context;
 use crate::error::{CudaError, CudaResult, check};
 use crate::graph::{Graph, GraphExec};
 use crate::reclaim::drop_contained;
@@ -55,7 +55,9 @@ pub use mode::{CaptureMode, ThreadCaptureMode};
 /// ```
 pub struct StreamGraphCapture<'s> {
     stream: &'s Stream,
-    log: Arc<CaptureLog>,
+    log: CaptureLog,
+    /// That of the stream, which the graph will need.
+    context: Option<Context>,
     /// The driver's number of this capture; none from a driver that has no numbers (10.0).
     id: Option<u64>,
     ended: bool,
@@ -88,7 +90,8 @@ impl<'s> StreamGraphCapture<'s> {
             stream.context().capture_began();
             begin_numbered(stream, known).inspect_err(|_| stream.context().capture_ended())
         })?;
-        Ok(StreamGraphCapture { stream, log, id, ended: false, _not_send: PhantomData })
+        let context = Some(stream.context().clone());
+        Ok(StreamGraphCapture { stream, log, context, id, ended: false, _not_send: PhantomData })
     }
 
     /// The stream.
@@ -158,6 +161,8 @@ impl<'s> StreamGraphCapture<'s> {
     /// As [`end`](StreamGraphCapture::end), but for the instantiation.
     pub fn end_graph(mut self) -> CudaResult<Graph> {
         self.ended = true;
+        let context = self.context.take();
+        let context = context.unwrap_or_else(|| self.stream.context().clone());
         let mut raw = ptr::null_mut();
         let (ended, owners) = self.close(|| match self.end_raw(&mut raw) {
             Ok(()) if raw.is_null() => Err(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED.0),
@@ -170,9 +175,7 @@ impl<'s> StreamGraphCapture<'s> {
         });
         match ended {
             // SAFETY: the driver gave the graph to this call alone.
-            Ok(raw) => unsafe {
-                Graph::captured(self.stream.context(), raw, self.log.key(), owners)
-            },
+            Ok(raw) => unsafe { Graph::captured(context, raw, self.log.key(), owners) },
             Err(error) => {
                 drop_contained(owners);
                 tracing::debug!(%error, "a capture failed");

@@ -52,14 +52,14 @@ impl Graph {
     ///
     /// `raw` is a live graph that nobody else uses or destroys.
     pub(crate) unsafe fn captured(
-        context: &Context,
+        context: Context,
         raw: CUgraph,
         key: GraphKey,
         owners: Owners,
     ) -> CudaResult<Graph> {
         let ready = owners.wait_until_ready();
         let share = Some(Share::new(owners));
-        let graph = Graph { raw, key, context: context.clone(), share, _not_sync: PhantomData };
+        let graph = Graph { raw, key, context, share, _not_sync: PhantomData };
         ready.map(|()| graph)
     }
 

@@ -98,8 +98,8 @@ impl Owners {
         self.list.push(Held { owner: owner.clone(), origin: self.origin.0 });
     }
 
-    /// These and the others, which are none then.
-    pub(crate) fn with(mut self, others: &mut Owners) -> Owners {
+    /// Takes the others, which are none then.
+    pub(crate) fn append(&mut self, others: &mut Owners) {
         self.list.append(&mut others.list);
         self.graphs.append(&mut others.graphs);
         self.ordered |= std::mem::take(&mut others.ordered);
@@ -107,7 +107,25 @@ impl Owners {
         for used in others.pinned.drain(..) {
             add_pinned(&mut self.pinned, &used);
         }
-        self
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty() && self.pinned.is_empty() && self.graphs.is_empty()
+    }
+
+    /// How many things are kept alive one by one.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Forgets what came after the first `len`: the operation that uses it was refused. What is
+    /// marked beyond the list, such as pinned memory, may stay marked without harm.
+    #[cold]
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.list.truncate(len);
+        // What is forgotten has to be added again when it comes again.
+        self.recent = [0; RECENT];
     }
 
     /// Keeps an allocation of device memory alive.
