@@ -218,3 +218,30 @@ fn sim_a_hook_may_set_another_and_drop_handles() {
     set_drop_error_hook(None);
     assert!(calls.load(Ordering::SeqCst) >= 1);
 }
+
+/// What a refused operation uses is not kept by the graph; and it is, when the same operation is
+/// recorded well after that.
+#[test]
+fn sim_a_graph_keeps_what_was_recorded_and_not_what_was_refused() {
+    let (sim, setup) = simulation(SimConfig::new());
+    let stream = setup.stream();
+    let mut words = DeviceBuffer::<u32>::zeroed(&setup.context, 4).unwrap();
+    let mut refused = DeviceBuffer::<u32>::zeroed(&setup.context, 4).unwrap();
+    let graph = stream.capture(CaptureMode::Relaxed, |_| {
+        for buffer in [&mut words, &mut refused] {
+            sim.fail(Function::cuMemsetD32Async, 1, CUDA_ERROR_UNKNOWN);
+            buffer.fill(1, &stream).unwrap_err();
+        }
+        words.fill(7, &stream)
+    });
+    let graph = graph.unwrap();
+    assert_eq!(graph.retained().len(), 1, "{:?}", graph.retained());
+    let before = sim.live().device_allocations;
+    drop(refused);
+    assert_eq!(sim.live().device_allocations, before - 1);
+    drop(words);
+    let exec = graph.instantiate().unwrap();
+    exec.launch(&stream).unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(sim.live().device_allocations, before - 1);
+}
