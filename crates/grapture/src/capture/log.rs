@@ -9,7 +9,7 @@ use grapture_sys::CUDA_ERROR_INVALID_VALUE;
 use crate::capture::error::{CaptureError, FailedOperation, Fork, LoggedOperation};
 use crate::capture::gate::CaptureGate;
 use crate::error::{CudaError, CudaResult};
-use crate::graph::GraphKey;
+use crate::graph::{GraphKey, NodeNames};
 use crate::operation::Operation;
 use crate::retain::Owners;
 use crate::stream::Stream;
@@ -22,9 +22,10 @@ const KEPT_OPERATIONS: usize = 4096;
 /// What it records lies in the gate of the stream that began it. The thread that began it has a
 /// part for itself there, and needs no lock for it; the other threads share one.
 pub(crate) struct CaptureLog {
-    /// What the ids of the graph's nodes carry, and what tells this capture from the next one on
-    /// the same gate.
+    /// What tells this capture from the next one on the same gate.
     key: GraphKey,
+    /// How the nodes of its graph are named.
+    names: NodeNames,
     /// That of the stream that began it.
     gate: Arc<CaptureGate>,
 }
@@ -69,11 +70,17 @@ struct Member {
 impl CaptureLog {
     /// A capture that is to begin on the stream of the gate.
     pub(crate) fn new(gate: &Arc<CaptureGate>) -> Arc<CaptureLog> {
-        Arc::new(CaptureLog { key: GraphKey::new(), gate: gate.clone() })
+        let key = GraphKey::new();
+        Arc::new(CaptureLog { key, names: NodeNames::of(key), gate: gate.clone() })
     }
 
-    pub(crate) fn key(&self) -> GraphKey {
-        self.key
+    /// A capture into a graph that there is.
+    pub(crate) fn into_graph(gate: &Arc<CaptureGate>, names: NodeNames) -> Arc<CaptureLog> {
+        Arc::new(CaptureLog { key: GraphKey::new(), names, gate: gate.clone() })
+    }
+
+    pub(crate) fn names(&self) -> &NodeNames {
+        &self.names
     }
 
     /// Whether the capture is open in the driver.

@@ -3,6 +3,7 @@
 mod error;
 mod gate;
 mod info;
+mod into;
 mod log;
 mod mode;
 mod thread_owned;
@@ -158,20 +159,11 @@ impl<'s> StreamGraphCapture<'s> {
     /// As [`end`](StreamGraphCapture::end), but for the instantiation.
     pub fn end_graph(mut self) -> CudaResult<Graph> {
         self.ended = true;
-        let mut raw = ptr::null_mut();
-        let (ended, owners) = self.close(|| match self.end_raw(&mut raw) {
-            Ok(()) if raw.is_null() => Err(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED.0),
-            Ok(()) => Ok(raw),
-            Err(error) => {
-                // It is over after that, unless a call failed before the driver saw the capture.
-                self.abandon();
-                Err(error.code())
-            }
-        });
+        let (ended, owners) = self.end_driver();
         match ended {
             // SAFETY: the driver gave the graph to this call alone.
             Ok(raw) => unsafe {
-                Graph::captured(self.stream.context(), raw, self.log.key(), owners)
+                Graph::captured(self.stream.context(), raw, self.log.names().graph(), owners)
             },
             Err(error) => {
                 drop_contained(owners);
@@ -179,6 +171,21 @@ impl<'s> StreamGraphCapture<'s> {
                 Err(CudaError::Capture(Box::new(error)))
             }
         }
+    }
+
+    /// Ends the capture in the driver, which gives the graph, and takes the streams out of it. If it
+    /// fails there is no graph.
+    fn end_driver(&self) -> (Result<CUgraph, CaptureError>, Owners) {
+        let mut raw = ptr::null_mut();
+        self.close(|| match self.end_raw(&mut raw) {
+            Ok(()) if raw.is_null() => Err(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED.0),
+            Ok(()) => Ok(raw),
+            Err(error) => {
+                // It is over after that, unless a call failed before the driver saw the capture.
+                self.abandon();
+                Err(error.code())
+            }
+        })
     }
 
     fn end_raw(&self, raw: &mut CUgraph) -> CudaResult<()> {

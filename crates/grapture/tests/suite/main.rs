@@ -4,10 +4,13 @@
 mod common;
 
 mod attacks;
+mod build;
+mod build_owners;
 mod capture;
 mod capture_threads;
 mod device;
 mod graph;
+mod graph_memory;
 mod launch;
 mod memory;
 mod memory_capture;
