@@ -121,6 +121,7 @@ fn memory_of_a_graph_is_refused_outside(setup: &Setup) {
     graph.add_free(&scratch, &[]).unwrap();
     let exec = graph.instantiate().unwrap();
     exec.launch(&stream).unwrap();
+    stream.synchronize().unwrap();
     tries(&mut scratch);
     drop((exec, graph));
     tries(&mut scratch);

@@ -5,8 +5,10 @@ mod common;
 
 mod attacks;
 mod build;
+mod build_edit;
 mod build_owners;
 mod capture;
+mod capture_into;
 mod capture_threads;
 mod device;
 mod graph;
