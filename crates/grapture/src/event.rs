@@ -47,6 +47,16 @@ enum LastRecord {
     },
 }
 
+impl LastRecord {
+    /// A node records the event at every launch.
+    fn by_a_node(&mut self) {
+        match self {
+            LastRecord::Captured { external, .. } => *external = true,
+            other => *other = LastRecord::Eager,
+        }
+    }
+}
+
 /// How an event is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventOptions {
@@ -165,11 +175,21 @@ impl Event {
                 )
             },
         )?;
-        match &mut *last_record {
-            LastRecord::Captured { external, .. } => *external = true,
-            other => *other = LastRecord::Eager,
-        }
+        last_record.by_a_node();
         Ok(())
+    }
+
+    /// What a node with the event keeps alive, noted with the caller's line.
+    #[track_caller]
+    pub(crate) fn owners(&self) -> Owners {
+        let mut owners = Owners::here();
+        owners.retain(&self.inner);
+        owners
+    }
+
+    /// A node was added that records it.
+    pub(crate) fn recorded_by_a_node(&self) {
+        self.lock().by_a_node();
     }
 
     /// Has all work submitted to the stream from now on wait for the event's last record. Does not

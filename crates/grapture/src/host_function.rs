@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use grapture_sys::{CUDA_SUCCESS, CUstream, Functions};
+use grapture_sys::{CUDA_HOST_NODE_PARAMS, CUDA_SUCCESS, CUstream, Functions};
 
 use crate::context::Context;
 use crate::error::CudaResult;
@@ -24,6 +24,17 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    pub(crate) fn new(context: &Context, function: impl Fn() + Send + Sync + 'static) -> Call {
+        let reclaimer = context.driver().reclaimer().handle();
+        Call { function: Box::new(function), _context: context.clone(), reclaimer }
+    }
+
+    /// What the driver is told of it for a node. The graph owns the call (O2).
+    pub(crate) fn params(call: &Arc<Call>) -> CUDA_HOST_NODE_PARAMS {
+        let data = Arc::as_ptr(call).cast_mut().cast();
+        CUDA_HOST_NODE_PARAMS { fn_: Some(run_borrowed), userData: data }
+    }
+
     /// The size of what the function captured, in bytes.
     pub(crate) fn captured_bytes(&self) -> usize {
         size_of_val(&*self.function)
@@ -52,9 +63,7 @@ impl Stream {
         F: Fn() + Send + Sync + 'static,
     {
         let operation = Operation::new(OperationKind::HostFunction);
-        let reclaimer = self.driver().reclaimer().handle();
-        let _context = self.context().clone();
-        let call = Arc::new(Call { function: Box::new(function), _context, reclaimer });
+        let call = Arc::new(Call::new(self.context(), function));
         // In a capture the graph owns the call, and each launch borrows it. Else one run takes a
         // share in it.
         let borrowed = Arc::as_ptr(&call).cast_mut().cast::<c_void>();

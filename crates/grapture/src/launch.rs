@@ -1,5 +1,8 @@
 //! [`LaunchBuilder`]: one launch of a kernel, with what the kernel may touch.
 
+mod attributes;
+mod node;
+
 use std::ffi::c_void;
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -8,10 +11,7 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 use grapture_sys::{
-    CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
-    CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, CUDA_ERROR_INVALID_CLUSTER_SIZE,
-    CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED, CUdeviceptr, CUlaunchAttribute,
-    CUlaunchAttributeValue, CUlaunchConfig, CUresult, CUstream, Function, Functions,
+    CUDA_ERROR_INVALID_VALUE, CUdeviceptr, CUlaunchConfig, CUresult, CUstream, Function, Functions,
 };
 use smallvec::SmallVec;
 
@@ -21,7 +21,13 @@ use crate::error::{CudaError, CudaResult};
 use crate::kernel::{Kernel, KernelInner};
 use crate::memory::{BufferInner, DeviceSlice, DeviceSliceMut};
 use crate::operation::{Operation, OperationKind};
-use crate::stream::{Stream, other_context};
+use crate::stream::{Stream, other_context_than};
+
+use attributes::Attributes;
+pub use attributes::KernelAttribute;
+pub use attributes::MemorySyncDomain;
+pub(crate) use attributes::check_cluster;
+pub(crate) use node::before_contexts;
 
 /// How many arguments need no allocation.
 const INLINE: usize = 12;
@@ -39,7 +45,8 @@ pub struct LaunchBuilder<'a> {
     arguments: SmallVec<[Argument<'a>; INLINE]>,
     /// The arguments that are larger than a word, each from a word boundary on.
     large: Vec<u64>,
-    attributes: Attributes,
+    /// None: a plain launch.
+    attributes: Option<Box<Attributes>>,
 }
 
 #[derive(Clone, Copy)]
@@ -55,14 +62,6 @@ struct Argument<'a> {
 /// The size of a word in bytes.
 const WORD: usize = size_of::<u64>();
 
-/// What only the newer call for launches can say.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Attributes {
-    cooperative: bool,
-    programmatic_serialization: bool,
-    cluster: Option<Dim3>,
-}
-
 impl<'a> LaunchBuilder<'a> {
     #[inline]
     pub(crate) fn new(kernel: &'a Kernel, grid: Dim3, block: Dim3) -> LaunchBuilder<'a> {
@@ -73,7 +72,7 @@ impl<'a> LaunchBuilder<'a> {
             shared_bytes: 0,
             arguments: SmallVec::new(),
             large: Vec::new(),
-            attributes: Attributes::default(),
+            attributes: None,
         }
     }
 
@@ -124,22 +123,42 @@ impl<'a> LaunchBuilder<'a> {
 
     /// Whether the blocks can wait for one another: all of them must fit on the device at once.
     pub fn cooperative(mut self, cooperative: bool) -> Self {
-        self.attributes.cooperative = cooperative;
+        self.attributes_mut().cooperative = cooperative;
         self
     }
 
     /// The blocks of a cluster, which are resident together and share memory (compute capability
     /// 9.0). The grid is a multiple of it in each dimension.
     pub fn cluster(mut self, blocks: impl Into<Dim3>) -> Self {
-        self.attributes.cluster = Some(blocks.into());
+        self.attributes_mut().cluster = Some(blocks.into());
         self
     }
 
     /// Whether the kernel may begin before the one before it on the stream has ended (compute
     /// capability 9.0). It must itself wait for the other's results.
     pub fn programmatic_serialization(mut self, allowed: bool) -> Self {
-        self.attributes.programmatic_serialization = allowed;
+        self.attributes_mut().programmatic_serialization = allowed;
         self
+    }
+
+    /// The priority of the kernel in place of its stream's (11.7): lower numbers come first, and
+    /// the driver clamps it to [`Context::stream_priorities`](crate::Context::stream_priorities).
+    /// As a node of a graph it counts if that is instantiated with
+    /// [`USE_NODE_PRIORITY`](crate::InstantiateFlags::USE_NODE_PRIORITY).
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.attributes_mut().priority = Some(priority);
+        self
+    }
+
+    /// The domain whose memory operations the kernel's fences wait for (12.0, compute capability
+    /// 9.0).
+    pub fn memory_sync_domain(mut self, domain: MemorySyncDomain) -> Self {
+        self.attributes_mut().sync_domain = Some(domain);
+        self
+    }
+
+    fn attributes_mut(&mut self) -> &mut Attributes {
+        self.attributes.get_or_insert_default()
     }
 
     #[inline]
@@ -251,7 +270,7 @@ impl<'a> LaunchBuilder<'a> {
         stream.context().is(self.kernel.context())
             & self.dimensions_fit()
             & (self.shared_bytes <= self.kernel.dynamic_shared_limit() as usize)
-            & (self.attributes == Attributes::default())
+            & self.attributes.is_none()
     }
 
     #[inline]
@@ -282,9 +301,9 @@ impl<'a> LaunchBuilder<'a> {
         stream: CUstream,
         pointers: *mut *mut c_void,
     ) -> CUresult {
-        if self.attributes != Attributes::default() {
+        if let Some(attributes) = self.attributes.as_ref().filter(|some| !some.is_plain()) {
             // SAFETY: the caller's promise.
-            return unsafe { self.submit_with_attributes(functions, stream, pointers) };
+            return unsafe { self.submit_with_attributes(attributes, functions, stream, pointers) };
         }
         let (grid, block) = (self.grid, self.block);
         // SAFETY: the caller's promise.
@@ -311,11 +330,12 @@ impl<'a> LaunchBuilder<'a> {
     #[cold]
     unsafe fn submit_with_attributes(
         &self,
+        attributes: &Attributes,
         functions: &Functions,
         stream: CUstream,
         pointers: *mut *mut c_void,
     ) -> CUresult {
-        let mut attributes = self.attributes.to_raw();
+        let mut attributes = attributes.to_raw();
         let config = CUlaunchConfig {
             gridDimX: self.grid.x,
             gridDimY: self.grid.y,
@@ -336,25 +356,35 @@ impl<'a> LaunchBuilder<'a> {
     /// Says what is wrong, or prepares what is right and not plain.
     #[cold]
     fn check(&self, stream: &Stream) -> CudaResult<()> {
-        stream.require_context(self.kernel.context(), "kernel")?;
+        self.check_for(stream.context(), "stream")?;
+        if let Some(attributes) = &self.attributes {
+            attributes.check(stream.context(), self.grid, Function::cuLaunchKernelEx)?;
+        }
+        let mut owners = self.arguments.iter().filter_map(|argument| argument.owner);
+        owners.try_for_each(|owner| owner.note_use(stream))
+    }
+
+    /// Says what is wrong with the launch, for a stream or a graph of the context.
+    #[cold]
+    fn check_for(&self, context: &Context, than: &str) -> CudaResult<()> {
+        if !context.same(self.kernel.context()) {
+            return Err(other_context_than("kernel", than));
+        }
         if !self.dimensions_fit() {
             return Err(self.bad_dimensions());
         }
         if self.shared_bytes > self.kernel.dynamic_shared_limit() as usize {
             return Err(self.too_much_shared());
         }
-        if self.attributes != Attributes::default() {
-            self.check_attributes(stream)?;
-        }
         let given = self.arguments.iter().map(|argument| &argument.bytes);
         if let Some(sizes) = self.kernel.parameters().filter(|sizes| !given.eq(*sizes)) {
             return Err(self.bad_arguments(sizes));
         }
-        let owners = || self.arguments.iter().filter_map(|argument| argument.owner);
-        if owners().any(|owner| !owner.context().same(stream.context())) {
-            return Err(other_context("kernel.arg"));
+        let mut owners = self.arguments.iter().filter_map(|argument| argument.owner);
+        match owners.any(|owner| !owner.context().same(context)) {
+            true => Err(other_context_than("kernel.arg", than)),
+            false => Ok(()),
         }
-        owners().try_for_each(|owner| owner.note_use(stream))
     }
 
     #[cold]
@@ -421,52 +451,6 @@ impl<'a> LaunchBuilder<'a> {
             "kernel.args",
             format!("argument {wrong} of `{name}` has {takes} bytes, and {given} were given"),
         )
-    }
-
-    #[cold]
-    fn check_attributes(&self, stream: &Stream) -> CudaResult<()> {
-        if !stream.driver().has(Function::cuLaunchKernelEx) {
-            return Err(CudaError::from(CUDA_ERROR_NOT_SUPPORTED));
-        }
-        let Some(cluster) = self.attributes.cluster else { return Ok(()) };
-        let pairs = [(self.grid.x, cluster.x), (self.grid.y, cluster.y), (self.grid.z, cluster.z)];
-        if pairs.iter().any(|(grid, cluster)| *cluster == 0 || grid % cluster != 0) {
-            let grid = self.grid;
-            return Err(CudaError::refused(
-                CUDA_ERROR_INVALID_CLUSTER_SIZE,
-                "kernel.cluster_dim",
-                format!("the grid of {grid} blocks is not a multiple of the cluster of {cluster}"),
-            ));
-        }
-        Ok(())
-    }
-}
-
-impl Attributes {
-    fn to_raw(self) -> SmallVec<[CUlaunchAttribute; 3]> {
-        let mut raw = SmallVec::new();
-        if self.cooperative {
-            let value = CUlaunchAttributeValue { cooperative: 1 };
-            raw.push(CUlaunchAttribute {
-                id: CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
-                value,
-                ..Default::default()
-            });
-        }
-        if self.programmatic_serialization {
-            let id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-            let value = CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 };
-            raw.push(CUlaunchAttribute { id, value, ..Default::default() });
-        }
-        if let Some(Dim3 { x, y, z }) = self.cluster {
-            let mut value = CUlaunchAttributeValue::default();
-            value.clusterDim.x = x;
-            value.clusterDim.y = y;
-            value.clusterDim.z = z;
-            let id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-            raw.push(CUlaunchAttribute { id, value, ..Default::default() });
-        }
-        raw
     }
 }
 

@@ -54,11 +54,12 @@ pub use error::{CudaError, CudaResult, Refusal};
 pub use event::{Event, EventOptions};
 pub use features::Feature;
 pub use graph::{
-    Edge, EdgeData, EdgePort, Graph, GraphExec, InstantiateError, InstantiateFlags,
-    InstantiateOptions, InstantiateResult, Node, NodeId, NodeKind,
+    CopyEnd, CopyNode, Edge, EdgeData, EdgePort, FillNode, Graph, GraphBuffer, GraphExec,
+    InstantiateError, InstantiateFlags, InstantiateOptions, InstantiateResult, Node, NodeId,
+    NodeKind, NodeMut, NodeParams, NodeRef,
 };
 pub use kernel::{BlockSize, Kernel, KernelAttributes};
-pub use launch::LaunchBuilder;
+pub use launch::{KernelAttribute, LaunchBuilder, MemorySyncDomain};
 pub use memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceView, DeviceViewMut, Region2d};
 pub use module::{JitError, JitOptions, Module};
 pub use operation::OperationKind;

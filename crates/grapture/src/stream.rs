@@ -376,10 +376,15 @@ impl Stream {
 
 #[cold]
 pub(crate) fn other_context(what: &'static str) -> CudaError {
+    other_context_than(what, "stream")
+}
+
+#[cold]
+pub(crate) fn other_context_than(what: &'static str, than: &str) -> CudaError {
     CudaError::refused(
         CUDA_ERROR_INVALID_CONTEXT,
         what,
-        "it belongs to another context than the stream: make both from the same `Context`",
+        format!("it belongs to another context than the {than}: make both from the same `Context`"),
     )
 }
 

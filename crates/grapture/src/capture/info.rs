@@ -8,7 +8,7 @@ use grapture_sys::{
 };
 
 use crate::error::CudaResult;
-use crate::graph::{GraphKey, NodeId};
+use crate::graph::{NodeId, NodeNames};
 use crate::stream::Stream;
 
 /// Whether a stream captures.
@@ -79,18 +79,18 @@ impl Stream {
             // nothing is submitted to this one.
             gate.look(|log| match log {
                 Some(log) => log
-                    .paused(|| self.read_capture_info(Some(log.key())))
+                    .paused(|names| self.read_capture_info(Some(names)))
                     .unwrap_or_else(|| self.read_capture_info(None)),
                 None => self.read_capture_info(None),
             })
         })
     }
 
-    /// With a key: the capture is this library's, and nothing is submitted to it meanwhile.
-    fn read_capture_info(&self, key: Option<GraphKey>) -> CudaResult<CaptureInfo> {
+    /// With names: the capture is this library's, and nothing is submitted to it meanwhile.
+    fn read_capture_info(&self, names: Option<&NodeNames>) -> CudaResult<CaptureInfo> {
         let mut raw = RawInfo::default();
         let driver = self.driver();
-        if key.is_some() && driver.has(Function::cuStreamGetCaptureInfo_v3) {
+        if names.is_some() && driver.has(Function::cuStreamGetCaptureInfo_v3) {
             let mut edges = ptr::null();
             self.with(|functions, stream| {
                 // SAFETY: a live stream, and every out-pointer is a live local.
@@ -106,7 +106,7 @@ impl Stream {
                     )
                 }
             })?;
-        } else if key.is_some() && driver.has(Function::cuStreamGetCaptureInfo_v2) {
+        } else if names.is_some() && driver.has(Function::cuStreamGetCaptureInfo_v2) {
             self.with(|functions, stream| {
                 // SAFETY: a live stream, and every out-pointer is a live local.
                 unsafe {
@@ -124,7 +124,7 @@ impl Stream {
             let (status, id) = self.capture_id()?;
             return Ok(RawInfo { status, id, ..RawInfo::default() }.into_info(None));
         }
-        Ok(raw.into_info(key))
+        Ok(raw.into_info(names))
     }
 
     /// The status and the number of the stream's capture, by the cheapest call that tells.
@@ -157,18 +157,18 @@ impl Default for RawInfo {
 }
 
 impl RawInfo {
-    fn into_info(self, key: Option<GraphKey>) -> CaptureInfo {
+    fn into_info(self, names: Option<&NodeNames>) -> CaptureInfo {
         let active = self.status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
-        let dependencies = key.filter(|_| active).map(|key| {
+        let dependencies = names.filter(|_| active).map(|names| {
             let nodes = if self.count == 0 {
                 &[]
             } else {
                 // SAFETY: NVIDIA: the array has `count` entries and stays valid until the next
-                // call on the stream. With a key, this thread began the capture and makes no other
+                // call on the stream. With names, this thread began the capture and makes no other
                 // call, and the lock of its log keeps the others out.
                 unsafe { std::slice::from_raw_parts(self.dependencies, self.count) }
             };
-            nodes.iter().map(|node| NodeId::of(key, *node)).collect()
+            nodes.iter().map(|node| names.id(*node)).collect()
         });
         CaptureInfo { status: self.status.into(), id: active.then_some(self.id), dependencies }
     }

@@ -9,7 +9,7 @@ use grapture_sys::CUDA_ERROR_INVALID_VALUE;
 use crate::capture::error::{CaptureError, FailedOperation, Fork, LoggedOperation};
 use crate::capture::gate::CaptureGate;
 use crate::error::{CudaError, CudaResult};
-use crate::graph::GraphKey;
+use crate::graph::{GraphKey, NodeNames};
 use crate::operation::Operation;
 use crate::retain::Owners;
 use crate::stream::Stream;
@@ -23,8 +23,8 @@ const KEPT_OPERATIONS: usize = 4096;
 /// part for itself there, and needs no lock for it; the other threads share one.
 #[derive(Clone)]
 pub(crate) struct CaptureLog {
-    /// What the ids of the graph's nodes carry, and what tells this capture from the next one on
-    /// the same gate.
+    /// What tells this capture from the next one on the same gate, and what the ids of the nodes
+    /// carry, if its graph is its own.
     key: GraphKey,
     /// That of the stream that began it.
     gate: Arc<CaptureGate>,
@@ -57,6 +57,8 @@ pub(crate) struct SharedRecording {
     origin: Option<Stream>,
     /// The streams that joined.
     members: Vec<Member>,
+    /// How the nodes are named, if the capture goes into a graph that there was.
+    names: Option<NodeNames>,
 }
 
 /// A stream that joined a capture.
@@ -86,6 +88,13 @@ impl CaptureLog {
 
     pub(crate) fn key(&self) -> GraphKey {
         self.key
+    }
+
+    /// Says how the nodes are named of the graph that an open capture goes into.
+    pub(crate) fn set_names(&self, names: NodeNames) {
+        if let Some(mut shared) = self.shared() {
+            shared.names = Some(names);
+        }
     }
 
     /// Whether the capture is open in the driver.
@@ -146,10 +155,13 @@ impl CaptureLog {
 
     /// Runs `look` while no operation of the capture can be submitted. None on another thread than
     /// the one that began the capture, which submits without a lock.
-    pub(crate) fn paused<R>(&self, look: impl FnOnce() -> R) -> Option<R> {
+    pub(crate) fn paused<R>(&self, look: impl FnOnce(&NodeNames) -> R) -> Option<R> {
         let _own = self.own()?;
-        let _shared = self.gate.shared();
-        Some(look())
+        let shared = self.gate.shared();
+        Some(match &shared.names {
+            Some(names) => look(names),
+            None => look(&NodeNames::of(self.key)),
+        })
     }
 
     /// Has a value kept alive as long as the graph.
@@ -285,6 +297,7 @@ impl SharedRecording {
         }
         self.operations.clear();
         self.failure = None;
+        self.names = None;
         std::mem::take(&mut self.members)
     }
 

@@ -3,6 +3,7 @@
 mod error;
 mod gate;
 mod info;
+mod into;
 mod log;
 mod mode;
 mod thread_owned;
@@ -163,16 +164,7 @@ impl<'s> StreamGraphCapture<'s> {
         self.ended = true;
         let context = self.context.take();
         let context = context.unwrap_or_else(|| self.stream.context().clone());
-        let mut raw = ptr::null_mut();
-        let (ended, owners) = self.close(|| match self.end_raw(&mut raw) {
-            Ok(()) if raw.is_null() => Err(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED.0),
-            Ok(()) => Ok(raw),
-            Err(error) => {
-                // It is over after that, unless a call failed before the driver saw the capture.
-                self.abandon();
-                Err(error.code())
-            }
-        });
+        let (ended, owners) = self.end_driver();
         match ended {
             // SAFETY: the driver gave the graph to this call alone.
             Ok(raw) => unsafe { Graph::captured(context, raw, self.log.key(), owners) },
@@ -182,6 +174,21 @@ impl<'s> StreamGraphCapture<'s> {
                 Err(CudaError::Capture(Box::new(error)))
             }
         }
+    }
+
+    /// Ends the capture in the driver, which gives the graph, and takes the streams out of it. If it
+    /// fails there is no graph.
+    fn end_driver(&self) -> (Result<CUgraph, CaptureError>, Owners) {
+        let mut raw = ptr::null_mut();
+        self.close(|| match self.end_raw(&mut raw) {
+            Ok(()) if raw.is_null() => Err(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED.0),
+            Ok(()) => Ok(raw),
+            Err(error) => {
+                // It is over after that, unless a call failed before the driver saw the capture.
+                self.abandon();
+                Err(error.code())
+            }
+        })
     }
 
     fn end_raw(&self, raw: &mut CUgraph) -> CudaResult<()> {

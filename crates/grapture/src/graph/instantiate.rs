@@ -71,6 +71,7 @@ impl Graph {
     #[doc(alias = "cuGraphInstantiateWithFlags")]
     pub fn instantiate_with(&self, options: &InstantiateOptions) -> CudaResult<GraphExec> {
         options.check(self)?;
+        self.require_frees()?;
         let node_count = self.node_count()?;
         let raw = self.instantiate_raw(options)?;
         Ok(GraphExec::of(self, raw, node_count, options.flags))

@@ -1,31 +1,46 @@
 //! [`Graph`]: recorded work, to look at and to make executable.
 
+mod build;
+mod captured;
+mod child;
+mod clone;
+mod copy_node;
+mod edit;
 mod exec;
+mod fill_node;
 mod instantiate;
+mod memory;
 mod node;
+mod node_ref;
 mod params;
+mod read;
 
 use std::cell::Cell;
 use std::ffi::CString;
 use std::fmt;
 use std::marker::PhantomData;
 use std::path::Path;
-use std::ptr;
+use std::sync::Arc;
 
-use grapture_sys::{
-    CU_GRAPH_DEPENDENCY_TYPE_DEFAULT, CUDA_ERROR_INVALID_VALUE, CUgraph, CUgraphEdgeData,
-    CUgraphNode, Function, Functions,
-};
+use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUgraph, CUgraphNode, Functions};
 
 use crate::context::Context;
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
+use crate::memory::BufferInner;
 use crate::retain::{LastLaunch, Owners, Retained, Share};
+use crate::topology::Topology;
 
+pub use copy_node::CopyNode;
 pub use exec::GraphExec;
+pub use fill_node::FillNode;
 pub use instantiate::{InstantiateError, InstantiateFlags, InstantiateOptions, InstantiateResult};
-pub(crate) use node::GraphKey;
+pub use memory::GraphBuffer;
 pub use node::{Edge, EdgeData, EdgePort, Node, NodeId, NodeKind};
+pub(crate) use node::{GraphKey, NodeNames};
+pub use node_ref::{NodeMut, NodeRef};
+pub use params::{CopyEnd, NodeParams};
+use read::Reader;
 
 /// A graph: operations as nodes, their order as edges. It owns what its nodes use (O2).
 ///
@@ -33,10 +48,14 @@ pub use node::{Edge, EdgeData, EdgePort, Node, NodeId, NodeKind};
 /// not be made concurrently. So a graph can be sent to another thread, and not shared.
 pub struct Graph {
     pub(super) raw: CUgraph,
-    pub(super) key: GraphKey,
+    names: NodeNames,
     pub(super) context: Context,
     /// What the nodes use. Taken by the drop alone.
     share: Option<Share>,
+    /// The memory that its nodes allocate.
+    allocations: Vec<Arc<BufferInner>>,
+    /// The graph that it is a clone of.
+    clone_of: Option<GraphKey>,
     // Not `Sync`, see above (O8).
     _not_sync: PhantomData<Cell<()>>,
 }
@@ -58,9 +77,24 @@ impl Graph {
         owners: Owners,
     ) -> CudaResult<Graph> {
         let ready = owners.wait_until_ready();
-        let share = Some(Share::new(owners));
-        let graph = Graph { raw, key, context, share, _not_sync: PhantomData };
+        // SAFETY: the caller's promise.
+        let graph = unsafe { Graph::of(context, raw, key, Share::new(owners)) };
         ready.map(|()| graph)
+    }
+
+    /// # Safety
+    ///
+    /// `raw` is a live graph that nobody else uses or destroys, and `share` is what its nodes use.
+    unsafe fn of(context: Context, raw: CUgraph, key: GraphKey, share: Share) -> Graph {
+        Graph {
+            raw,
+            names: NodeNames::of(key),
+            context,
+            share: Some(share),
+            allocations: Vec::new(),
+            clone_of: None,
+            _not_sync: PhantomData,
+        }
     }
 
     /// What the nodes use.
@@ -120,12 +154,7 @@ impl Graph {
     /// As the driver answers.
     #[doc(alias = "cuGraphGetNodes")]
     pub fn node_count(&self) -> CudaResult<usize> {
-        let mut count = 0;
-        // SAFETY: a live graph; with a null array the call only writes the count.
-        check(unsafe {
-            (self.functions().cuGraphGetNodes)(self.raw, ptr::null_mut(), &mut count)
-        })?;
-        Ok(count)
+        self.reader().node_count()
     }
 
     /// The nodes with their kinds, in the order in which they were made.
@@ -134,11 +163,9 @@ impl Graph {
     ///
     /// As the driver answers.
     pub fn nodes(&self) -> CudaResult<Vec<Node>> {
-        let raw = self.list(|functions, nodes, count| {
-            // SAFETY: a live graph; the array is null or has room for `count` nodes.
-            unsafe { (functions.cuGraphGetNodes)(self.raw, nodes, count) }
-        })?;
-        raw.into_iter().map(|raw| Ok(Node { id: self.id(raw), kind: self.kind(raw)? })).collect()
+        let reader = self.reader();
+        let nodes = reader.nodes()?.into_iter();
+        nodes.map(|raw| Ok(Node { id: self.id(raw), kind: reader.kind(raw)? })).collect()
     }
 
     /// The nodes that wait for no other.
@@ -148,11 +175,7 @@ impl Graph {
     /// As the driver answers.
     #[doc(alias = "cuGraphGetRootNodes")]
     pub fn roots(&self) -> CudaResult<Vec<NodeId>> {
-        let raw = self.list(|functions, nodes, count| {
-            // SAFETY: a live graph; the array is null or has room for `count` nodes.
-            unsafe { (functions.cuGraphGetRootNodes)(self.raw, nodes, count) }
-        })?;
-        Ok(raw.into_iter().map(|raw| self.id(raw)).collect())
+        Ok(self.reader().roots()?.into_iter().map(|raw| self.id(raw)).collect())
     }
 
     /// The dependencies with their edge data.
@@ -162,46 +185,22 @@ impl Graph {
     /// As the driver answers.
     #[doc(alias = "cuGraphGetEdges")]
     pub fn edges(&self) -> CudaResult<Vec<Edge>> {
-        let mut count = 0;
-        check(self.raw_edges(ptr::null_mut(), ptr::null_mut(), ptr::null_mut(), &mut count))?;
-        if count == 0 {
-            // Measured: the driver refuses arrays without room.
-            return Ok(Vec::new());
-        }
-        let mut from = vec![ptr::null_mut(); count];
-        let mut to = vec![ptr::null_mut(); count];
-        let full = CUgraphEdgeData {
-            type_: CU_GRAPH_DEPENDENCY_TYPE_DEFAULT.0 as u8,
-            ..CUgraphEdgeData::default()
-        };
-        let mut data = vec![full; count];
-        check(self.raw_edges(from.as_mut_ptr(), to.as_mut_ptr(), data.as_mut_ptr(), &mut count))?;
-        let edges = from.into_iter().zip(to).zip(data).take(count);
+        let edges = self.reader().edges()?.into_iter();
         Ok(edges
-            .map(|((from, to), data)| Edge {
-                from: self.id(from),
-                to: self.id(to),
-                data: data.into(),
-            })
+            .map(|(from, to, data)| Edge { from: self.id(from), to: self.id(to), data })
             .collect())
     }
 
-    /// Edge data came with driver 12.3; before it every dependency is a full one.
-    fn raw_edges(
-        &self,
-        from: *mut CUgraphNode,
-        to: *mut CUgraphNode,
-        data: *mut CUgraphEdgeData,
-        count: &mut usize,
-    ) -> grapture_sys::CUresult {
-        let functions = self.functions();
-        if self.context.driver().has(Function::cuGraphGetEdges_v2) {
-            // SAFETY: a live graph; the arrays are all null or all have room for `count` edges.
-            unsafe { (functions.cuGraphGetEdges_v2)(self.raw, from, to, data, count) }
-        } else {
-            // SAFETY: as above.
-            unsafe { (functions.cuGraphGetEdges)(self.raw, from, to, count) }
-        }
+    /// The graph as plain data: what each node does and which waits for which, the nodes in the
+    /// order in which they were made.
+    ///
+    /// The names of kernels come from the driver (12.3), or from what the graph retains.
+    ///
+    /// # Errors
+    ///
+    /// As the driver answers.
+    pub fn topology(&self) -> CudaResult<Topology> {
+        self.reader().topology()
     }
 
     /// Makes the graph executable.
@@ -236,29 +235,22 @@ impl Graph {
     }
 
     pub(super) fn id(&self, raw: CUgraphNode) -> NodeId {
-        NodeId::of(self.key, raw)
+        self.names.id(raw)
+    }
+
+    /// The driver's handle of a node, if the graph has it.
+    pub(crate) fn require(&self, node: NodeId, what: &'static str) -> CudaResult<CUgraphNode> {
+        self.names.require(node, what)
     }
 
     pub(crate) fn kind(&self, raw: CUgraphNode) -> CudaResult<NodeKind> {
-        let mut kind = grapture_sys::CUgraphNodeType(u32::MAX);
-        // SAFETY: a node of this graph, and a live out-pointer.
-        check(unsafe { (self.functions().cuGraphNodeGetType)(raw, &mut kind) })?;
-        Ok(kind.into())
+        self.reader().kind(raw)
     }
 
-    /// The protocol of two calls: the count, then the nodes.
-    fn list(
-        &self,
-        call: impl Fn(&Functions, *mut CUgraphNode, &mut usize) -> grapture_sys::CUresult,
-    ) -> CudaResult<Vec<CUgraphNode>> {
-        let mut count = 0;
-        check(call(self.functions(), ptr::null_mut(), &mut count))?;
-        let mut nodes = vec![ptr::null_mut(); count];
-        if count > 0 {
-            check(call(self.functions(), nodes.as_mut_ptr(), &mut count))?;
-            nodes.truncate(count);
-        }
-        Ok(nodes)
+    /// The graph, to read.
+    fn reader(&self) -> Reader<'_> {
+        // SAFETY: a live graph that is borrowed meanwhile.
+        unsafe { Reader::new(self.raw, &self.context, self.share()) }
     }
 
     pub(super) fn functions(&self) -> &Functions {
@@ -268,14 +260,17 @@ impl Graph {
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        // SAFETY: ours, and the last use. Executables made from it live on, and so does what it
-        // owns as long as one of them can run (O2). NVIDIA lists the call as one that a capture
-        // may bar, so the thread's mode is relaxed around it (O9).
-        let code = self
-            .context
-            .driver()
-            .relaxed(|functions| unsafe { (functions.cuGraphDestroy)(self.raw) });
-        report("cuGraphDestroy", check(code));
+        // It has no handle any more if it moved into a node, or the driver destroyed it.
+        if !self.raw.is_null() {
+            // SAFETY: ours, and the last use. Executables made from it live on, and so does what
+            // it owns as long as one of them can run (O2). NVIDIA lists the call as one that a
+            // capture may bar, so the thread's mode is relaxed around it (O9).
+            let code = self
+                .context
+                .driver()
+                .relaxed(|functions| unsafe { (functions.cuGraphDestroy)(self.raw) });
+            report("cuGraphDestroy", check(code));
+        }
         if let Some(share) = self.share.take() {
             share.release(self.context.driver(), LastLaunch::Never);
         }

@@ -1,18 +1,21 @@
 //! The nodes and edges of a graph, as the driver tells them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use grapture_sys::{
-    CU_GRAPH_KERNEL_NODE_PORT_DEFAULT, CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER,
-    CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
-    CU_GRAPH_NODE_TYPE_CONDITIONAL, CU_GRAPH_NODE_TYPE_EMPTY, CU_GRAPH_NODE_TYPE_EVENT_RECORD,
-    CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL, CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT,
-    CU_GRAPH_NODE_TYPE_GRAPH, CU_GRAPH_NODE_TYPE_HOST, CU_GRAPH_NODE_TYPE_KERNEL,
-    CU_GRAPH_NODE_TYPE_MEM_ALLOC, CU_GRAPH_NODE_TYPE_MEM_FREE, CU_GRAPH_NODE_TYPE_MEMCPY,
-    CU_GRAPH_NODE_TYPE_MEMSET, CU_GRAPH_NODE_TYPE_WAIT_EVENT, CUgraphEdgeData, CUgraphNode,
-    CUgraphNodeType,
+    CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC, CU_GRAPH_KERNEL_NODE_PORT_DEFAULT,
+    CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER, CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
+    CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, CU_GRAPH_NODE_TYPE_CONDITIONAL, CU_GRAPH_NODE_TYPE_EMPTY,
+    CU_GRAPH_NODE_TYPE_EVENT_RECORD, CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL,
+    CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT, CU_GRAPH_NODE_TYPE_GRAPH, CU_GRAPH_NODE_TYPE_HOST,
+    CU_GRAPH_NODE_TYPE_KERNEL, CU_GRAPH_NODE_TYPE_MEM_ALLOC, CU_GRAPH_NODE_TYPE_MEM_FREE,
+    CU_GRAPH_NODE_TYPE_MEMCPY, CU_GRAPH_NODE_TYPE_MEMSET, CU_GRAPH_NODE_TYPE_WAIT_EVENT,
+    CUDA_ERROR_INVALID_HANDLE, CUgraphEdgeData, CUgraphNode, CUgraphNodeType,
 };
+
+use crate::error::{CudaError, CudaResult};
 
 /// Tells the nodes of one graph from those of another, also after the graph is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,11 +28,58 @@ impl GraphKey {
     }
 }
 
-/// Names a node of one graph. It keeps nothing alive, and means nothing to another graph.
+/// How the nodes of a graph are named.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeNames {
+    graph: GraphKey,
+    /// How many nodes with a handle were removed, for each such handle: the driver uses them again.
+    removed: BTreeMap<usize, u32>,
+}
+
+impl NodeNames {
+    pub(crate) fn of(graph: GraphKey) -> NodeNames {
+        NodeNames { graph, removed: BTreeMap::new() }
+    }
+
+    pub(crate) fn graph(&self) -> GraphKey {
+        self.graph
+    }
+
+    /// The name of the node that has the handle now.
+    pub(crate) fn id(&self, raw: CUgraphNode) -> NodeId {
+        NodeId { graph: self.graph, raw, turn: self.turn(raw) }
+    }
+
+    /// Notes that the node with the handle was removed.
+    pub(crate) fn remove(&mut self, raw: CUgraphNode) {
+        *self.removed.entry(raw.addr()).or_default() += 1;
+    }
+
+    /// The handle of a node that the graph has.
+    pub(crate) fn require(&self, node: NodeId, what: &'static str) -> CudaResult<CUgraphNode> {
+        let problem = if node.graph != self.graph {
+            "it is a node of another graph: only a graph's own nodes can be named to it"
+        } else if node.turn != self.turn(node.raw) {
+            "it was removed from the graph"
+        } else {
+            return Ok(node.raw);
+        };
+        Err(CudaError::refused(CUDA_ERROR_INVALID_HANDLE, what, problem))
+    }
+
+    fn turn(&self, raw: CUgraphNode) -> u32 {
+        self.removed.get(&raw.addr()).copied().unwrap_or(0)
+    }
+}
+
+/// Names a node of one graph. It keeps nothing alive, and means nothing to another graph, or once
+/// the node was removed: both refuse it by name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NodeId {
     graph: GraphKey,
     raw: CUgraphNode,
+    /// How many nodes with this handle the graph had before that were removed.
+    turn: u32,
 }
 
 // SAFETY: the handle is only compared here, and given to a driver call only by the graph that
@@ -39,10 +89,6 @@ unsafe impl Send for NodeId {}
 unsafe impl Sync for NodeId {}
 
 impl NodeId {
-    pub(crate) fn of(graph: GraphKey, raw: CUgraphNode) -> NodeId {
-        NodeId { graph, raw }
-    }
-
     /// The driver's handle.
     pub fn as_raw(self) -> CUgraphNode {
         self.raw
@@ -159,6 +205,18 @@ impl EdgeData {
     /// The whole node: what every dependency is unless it was asked for otherwise.
     pub const FULL: EdgeData = EdgeData { from_port: 0, to_port: 0, kind: 0 };
 
+    /// Between two kernels: the second begins when every block of the first has triggered that or
+    /// ended, and itself waits for the first's results (compute capability 9.0).
+    pub const PROGRAMMATIC: EdgeData = EdgeData {
+        from_port: CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC as u8,
+        to_port: 0,
+        kind: CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC.0 as u8,
+    };
+
+    /// From a kernel: the other node begins when every block of the kernel has begun.
+    pub const LAUNCH_ORDER: EdgeData =
+        EdgeData { from_port: CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER as u8, to_port: 0, kind: 0 };
+
     /// The point of `from` that is waited for.
     pub fn from_port(&self) -> EdgePort {
         match u32::from(self.from_port) {
@@ -171,7 +229,14 @@ impl EdgeData {
 
     /// Whether the dependency is a programmatic one: `to` may start while `from` still runs.
     pub fn is_programmatic(&self) -> bool {
-        u32::from(self.kind) == grapture_sys::CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC.0
+        u32::from(self.kind) == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC.0
+    }
+}
+
+impl From<EdgeData> for CUgraphEdgeData {
+    fn from(data: EdgeData) -> CUgraphEdgeData {
+        let EdgeData { from_port, to_port, kind } = data;
+        CUgraphEdgeData { from_port, to_port, type_: kind, ..CUgraphEdgeData::default() }
     }
 }
 

@@ -1,12 +1,14 @@
 //! [`BufferInner`]: an allocation of device memory, which buffers and graphs share.
 
 use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use grapture_sys::CUdeviceptr;
+use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUdeviceptr};
 
 use crate::context::Context;
 use crate::drop_error::report;
-use crate::error::{CudaResult, check};
+use crate::error::{CudaError, CudaResult, check};
+use crate::graph::NodeId;
 use crate::memory::ordered::Ordered;
 use crate::stream::Stream;
 
@@ -27,6 +29,46 @@ enum Origin {
     Ordered(Ordered),
     /// Somebody else's.
     Borrowed,
+    /// By a node of a graph, which lives from that node to one that frees it.
+    Graph(GraphMemory),
+}
+
+/// Who uses memory that a node of a graph allocates.
+pub(crate) struct GraphMemory {
+    pub(crate) allocated_by: NodeId,
+    users: Mutex<GraphUsers>,
+}
+
+#[derive(Default)]
+struct GraphUsers {
+    nodes: Vec<NodeId>,
+    freed: bool,
+}
+
+impl GraphMemory {
+    pub(crate) fn is_freed(&self) -> bool {
+        self.lock().freed
+    }
+
+    pub(crate) fn set_freed(&self) {
+        self.lock().freed = true;
+    }
+
+    pub(crate) fn add_user(&self, node: NodeId) {
+        let mut users = self.lock();
+        if users.nodes.last() != Some(&node) {
+            users.nodes.push(node);
+        }
+    }
+
+    /// The nodes that use it, some of them more than once.
+    pub(crate) fn users(&self) -> Vec<NodeId> {
+        self.lock().nodes.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, GraphUsers> {
+        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl BufferInner {
@@ -85,10 +127,30 @@ impl BufferInner {
         &self.context
     }
 
-    /// Whether it was allocated in the order of a stream.
+    /// Memory that a node of a graph allocates.
+    pub(crate) fn of_graph(
+        context: &Context,
+        address: CUdeviceptr,
+        bytes: usize,
+        allocated_by: NodeId,
+    ) -> BufferInner {
+        let memory = GraphMemory { allocated_by, users: Mutex::default() };
+        BufferInner { address, bytes, context: context.clone(), origin: Origin::Graph(memory) }
+    }
+
+    /// What is known of it if a node of a graph allocates it.
+    pub(crate) fn graph_memory(&self) -> Option<&GraphMemory> {
+        match &self.origin {
+            Origin::Graph(memory) => Some(memory),
+            _ => None,
+        }
+    }
+
+    /// Whether it is there only from some point of an order on: it was allocated in the order of a
+    /// stream, or by a node of a graph.
     #[inline]
     pub(crate) fn is_ordered(&self) -> bool {
-        matches!(self.origin, Origin::Ordered(_))
+        matches!(self.origin, Origin::Ordered(_) | Origin::Graph(_))
     }
 
     /// Prepares for an operation on the stream that is about to be submitted or captured: for
@@ -98,6 +160,7 @@ impl BufferInner {
     pub(crate) fn note_use(&self, stream: &Stream) -> CudaResult<()> {
         match &self.origin {
             Origin::Ordered(ordered) => ordered.note_use(stream),
+            Origin::Graph(_) => Err(outside_its_graph()),
             Origin::Nothing | Origin::Plain | Origin::Borrowed => Ok(()),
         }
     }
@@ -106,9 +169,21 @@ impl BufferInner {
     pub(crate) fn wait_until_ready(&self) -> CudaResult<()> {
         match &self.origin {
             Origin::Ordered(ordered) => ordered.wait_until_ready(),
+            // Its nodes come after the one that allocates it.
+            Origin::Graph(_) => Ok(()),
             Origin::Nothing | Origin::Plain | Origin::Borrowed => Ok(()),
         }
     }
+}
+
+#[cold]
+fn outside_its_graph() -> CudaError {
+    CudaError::refused(
+        CUDA_ERROR_INVALID_VALUE,
+        "memory",
+        "a node of a graph allocates it, and it is there only while that graph runs: use it in \
+         nodes that are added to the same graph",
+    )
 }
 
 /// Whose memory is made a buffer.
@@ -123,7 +198,7 @@ pub(crate) enum RawOrigin {
 impl Drop for BufferInner {
     fn drop(&mut self) {
         match &mut self.origin {
-            Origin::Nothing | Origin::Borrowed => {}
+            Origin::Nothing | Origin::Borrowed | Origin::Graph(_) => {}
             Origin::Plain => {
                 // SAFETY: made by `cuMemAlloc`, and this is the last handle: no buffer has it, and
                 // no graph that can run (O2). Work in flight that was submitted without a capture

@@ -10,6 +10,7 @@ use grapture_sys::{
     CUresult, CUstream, Functions,
 };
 
+use crate::context::Context;
 use crate::error::{CudaError, CudaResult};
 use crate::memory::slice::RawSlice;
 use crate::operation::{Operation, OperationKind};
@@ -72,12 +73,18 @@ pub(super) fn from_host<T: Pod>(
 /// Has the capture of the stream record a copy of `bytes`, which the graph owns.
 #[track_caller]
 fn from_frozen(target: RawSlice<'_>, bytes: &[u8], stream: &Stream) -> CudaResult<()> {
-    let frozen = Arc::new(PinnedInner::alloc(target.context(), bytes.len())?);
+    let frozen = freeze(target.context(), bytes)?;
+    // The host never comes back to it, so the launches need not be told apart from the host's use.
+    pinned_to_device(&frozen, target, stream, |owners| owners.retain(&frozen))
+}
+
+/// A copy of bytes, for a graph to own.
+pub(crate) fn freeze(context: &Context, bytes: &[u8]) -> CudaResult<Arc<PinnedInner>> {
+    let frozen = PinnedInner::alloc(context, bytes.len())?;
     let pointer = frozen.pointer().as_ptr();
     // SAFETY: the allocation has room for the bytes, is new, and nobody else knows it.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), pointer, bytes.len()) };
-    // The host never comes back to it, so the launches need not be told apart from the host's use.
-    pinned_to_device(&frozen, target, stream, |owners| owners.retain(&frozen))
+    Ok(Arc::new(frozen))
 }
 
 #[track_caller]
@@ -231,7 +238,7 @@ fn is_barred(error: &CudaError) -> bool {
 }
 
 #[inline]
-fn same_len(source: usize, target: usize) -> CudaResult<()> {
+pub(crate) fn same_len(source: usize, target: usize) -> CudaResult<()> {
     if source == target { Ok(()) } else { Err(lengths_differ(source, target)) }
 }
 

@@ -43,14 +43,22 @@ impl Region2d {
         self
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_row(&self) -> bool {
+        self.height == 1
+    }
+
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
         self.width == 0 || self.height == 0
     }
 
-    /// What the driver is told, in bytes, if the rectangle lies within `slice`.
-    pub(super) fn within(
+    /// What the driver is told, in bytes, if the rectangle lies within `bytes` bytes of memory.
+    pub(crate) fn within(
         &self,
-        slice: RawSlice<'_>,
+        (address, bytes): (u64, usize),
         element_bytes: usize,
         what: &'static str,
     ) -> CudaResult<RegionBytes> {
@@ -61,7 +69,7 @@ impl Region2d {
                 format!("its pitch of {pitch} elements is below its width of {width}"),
             ));
         }
-        let len = slice.bytes.checked_div(element_bytes).unwrap_or(usize::MAX);
+        let len = bytes.checked_div(element_bytes).unwrap_or(usize::MAX);
         let end = if self.is_empty() { Some(self.offset) } else { self.end() };
         if end.is_none_or(|end| end > len) {
             return Err(refused(
@@ -70,9 +78,10 @@ impl Region2d {
             ));
         }
         // One row needs no pitch, and its own may be as long as it likes.
-        let pitch = if self.height > 1 { self.pitch } else { self.width };
+        let rows = self.height > 1;
+        let pitch = if rows { self.pitch } else { self.width };
         let pitch_bytes = pitch.saturating_mul(element_bytes);
-        if pitch_bytes > MAX_PITCH_BYTES {
+        if rows && pitch_bytes > MAX_PITCH_BYTES {
             return Err(refused(
                 what,
                 format!(
@@ -83,11 +92,26 @@ impl Region2d {
         }
         // What lies within memory has a size in bytes.
         Ok(RegionBytes {
-            address: slice.address + (self.offset * element_bytes) as u64,
+            address: address + (self.offset * element_bytes) as u64,
             width: self.width * element_bytes,
             height: self.height,
             pitch: pitch_bytes,
         })
+    }
+
+    /// Refuses another size of the source.
+    pub(crate) fn same_size(&self, source: Region2d) -> CudaResult<()> {
+        if (self.width, self.height) == (source.width, source.height) {
+            return Ok(());
+        }
+        let (Region2d { width, height, .. }, from) = (self, source);
+        let (from_width, from_height) = (from.width, from.height);
+        Err(refused(
+            "copy.region",
+            format!(
+                "it has {width} x {height} elements and the source {from_width} x {from_height}"
+            ),
+        ))
     }
 
     /// The number of the element behind the last one.
@@ -99,11 +123,18 @@ impl Region2d {
 
 /// A rectangle as the driver is told it, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RegionBytes {
-    pub(super) address: u64,
-    pub(super) width: usize,
-    pub(super) height: usize,
-    pub(super) pitch: usize,
+pub(crate) struct RegionBytes {
+    pub(crate) address: u64,
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) pitch: usize,
+}
+
+impl RegionBytes {
+    /// The pitch, which one row has none of.
+    pub(crate) fn pitch_of_rows(&self) -> usize {
+        if self.height > 1 { self.pitch } else { 0 }
+    }
 }
 
 #[track_caller]
@@ -115,20 +146,9 @@ pub(super) fn copy(
 ) -> CudaResult<()> {
     prepare(target, stream)?;
     prepare(source, stream)?;
-    let to = target_region.within(target, element_bytes, "copy.region")?;
-    let from = source_region.within(source, element_bytes, "copy.source_region")?;
-    if (to.width, to.height) != (from.width, from.height) {
-        return Err(refused(
-            "copy.region",
-            format!(
-                "it has {} x {} elements and the source {} x {}",
-                target_region.width,
-                target_region.height,
-                source_region.width,
-                source_region.height
-            ),
-        ));
-    }
+    let to = target_region.within(target.span(), element_bytes, "copy.region")?;
+    let from = source_region.within(source.span(), element_bytes, "copy.source_region")?;
+    target_region.same_size(source_region)?;
     if target_region.is_empty() || element_bytes == 0 {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use crate::stream::Stream;
 
 /// What the device repeats: a unit of 1, 2 or 4 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unit {
+pub(crate) enum Unit {
     One(u8),
     Two(u16),
     Four(u32),
@@ -20,7 +20,7 @@ enum Unit {
 impl Unit {
     /// The largest unit whose repetition is `value`, for memory at `address`: the value itself if
     /// it has 1, 2 or 4 bytes.
-    fn of(value: &[u8], address: CUdeviceptr) -> CudaResult<Unit> {
+    pub(crate) fn of(value: &[u8], address: CUdeviceptr) -> CudaResult<Unit> {
         let units = [4, 2, 1].into_iter().filter_map(|bytes| Unit::repeated(value, bytes));
         let mut unfit = None;
         for unit in units {
@@ -47,7 +47,16 @@ impl Unit {
         }
     }
 
-    const fn bytes(self) -> usize {
+    /// The unit as the driver takes it for a node.
+    pub(crate) fn value(self) -> u32 {
+        match self {
+            Unit::One(value) => value.into(),
+            Unit::Two(value) => value.into(),
+            Unit::Four(value) => value,
+        }
+    }
+
+    pub(crate) const fn bytes(self) -> usize {
         match self {
             Unit::One(_) => 1,
             Unit::Two(_) => 2,
@@ -104,7 +113,7 @@ pub(super) fn rectangle(
     stream: &Stream,
 ) -> CudaResult<()> {
     prepare(target, stream)?;
-    let region_bytes = region.within(target, value.len(), "fill.region")?;
+    let region_bytes = region.within(target.span(), value.len(), "fill.region")?;
     if region.is_empty() || value.is_empty() {
         return Ok(());
     }

@@ -40,6 +40,11 @@ impl<'a> RawSlice<'a> {
     pub(crate) fn context(&self) -> &'a Context {
         self.owner.context()
     }
+
+    /// The address, and how many bytes there are.
+    pub(crate) fn span(&self) -> (u64, usize) {
+        (self.address, self.bytes)
+    }
 }
 
 /// The bytes of `len` elements.

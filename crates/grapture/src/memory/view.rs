@@ -34,13 +34,13 @@ pub struct DeviceViewMut<'a, T: Pod> {
 
 impl<'a, T: Pod> DeviceView<'a, T> {
     #[inline]
-    pub(super) fn of(inner: &'a Arc<BufferInner>, address: CUdeviceptr, len: usize) -> Self {
+    pub(crate) fn of(inner: &'a Arc<BufferInner>, address: CUdeviceptr, len: usize) -> Self {
         DeviceView { inner, address, len, _elements: PhantomData }
     }
 
     /// `start` and `len` are within it.
     #[inline]
-    pub(super) fn part(self, start: usize, len: usize) -> Self {
+    pub(crate) fn part(self, start: usize, len: usize) -> Self {
         DeviceView::of(self.inner, offset::<T>(self.address, start), len)
     }
 
@@ -57,13 +57,13 @@ impl<'a, T: Pod> DeviceView<'a, T> {
 
 impl<'a, T: Pod> DeviceViewMut<'a, T> {
     #[inline]
-    pub(super) fn of(inner: &'a Arc<BufferInner>, address: CUdeviceptr, len: usize) -> Self {
+    pub(crate) fn of(inner: &'a Arc<BufferInner>, address: CUdeviceptr, len: usize) -> Self {
         DeviceViewMut { inner, address, len, _elements: PhantomData }
     }
 
     /// `start` and `len` are within it.
     #[inline]
-    pub(super) fn into_part(self, start: usize, len: usize) -> Self {
+    pub(crate) fn into_part(self, start: usize, len: usize) -> Self {
         DeviceViewMut::of(self.inner, offset::<T>(self.address, start), len)
     }
 

@@ -10,13 +10,13 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use crate::error::CudaResult;
-use crate::memory::BufferInner;
+use crate::memory::{BufferInner, GraphMemory};
 use crate::pinned::PinnedInner;
 
-pub(crate) use last_launch::{LastLaunch, release_after};
+pub(crate) use last_launch::LastLaunch;
 pub(crate) use retained::{Retain, Value};
 pub use retained::{Retained, RetainedKind};
-pub(crate) use share::{Owned, Share};
+pub(crate) use share::Share;
 
 /// A share in something that a graph's nodes use.
 pub(crate) type Owner = Arc<dyn Retain>;
@@ -45,7 +45,7 @@ impl Held {
 struct Origin(&'static Location<'static>);
 
 impl Default for Origin {
-    #[track_caller]
+    /// That of a list which nothing was added to.
     fn default() -> Origin {
         Origin(Location::caller())
     }
@@ -76,7 +76,7 @@ impl Owners {
     /// None yet, for a node that is made at the caller's line.
     #[track_caller]
     pub(crate) fn here() -> Owners {
-        Owners::default()
+        Owners { origin: Origin(Location::caller()), ..Owners::default() }
     }
 
     /// Has the owners that come next noted with this line.
@@ -107,10 +107,6 @@ impl Owners {
         for used in others.pinned.drain(..) {
             add_pinned(&mut self.pinned, &used);
         }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.list.is_empty() && self.pinned.is_empty() && self.graphs.is_empty()
     }
 
     /// How many things are kept alive one by one.
@@ -160,6 +156,16 @@ impl Owners {
             add_pinned(&mut self.pinned, used);
         }
         self.graphs.push(share);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty() && self.pinned.is_empty() && self.graphs.is_empty()
+    }
+
+    /// The memory among the owners that nodes of a graph allocate.
+    pub(crate) fn graph_memory(&self) -> impl Iterator<Item = &GraphMemory> {
+        let list = if self.ordered { &self.list[..] } else { &[] };
+        list.iter().filter_map(Held::get).filter_map(BufferInner::graph_memory)
     }
 
     /// Blocks until the memory among the owners is there: a graph may be launched on any stream,

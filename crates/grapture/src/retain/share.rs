@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use grapture_sys::CUfunction;
+
 use crate::driver::Driver;
 use crate::graph::NodeId;
 use crate::kernel::KernelInner;
@@ -157,13 +159,24 @@ impl Share {
     }
 
     /// The name of the kernel with this handle, if it is among the owners.
-    pub(crate) fn kernel_name(&self, raw: grapture_sys::CUfunction) -> Option<String> {
-        let mut name = None;
+    pub(crate) fn kernel_name(&self, raw: CUfunction) -> Option<String> {
+        self.of_kernel(raw, |kernel| kernel.name().to_owned())
+    }
+
+    /// The sizes of its parameters, if they are known.
+    pub(crate) fn kernel_parameters(&self, raw: CUfunction) -> Option<Box<[usize]>> {
+        self.of_kernel(raw, |kernel| kernel.parameters().map(Box::from)).flatten()
+    }
+
+    fn of_kernel<R>(&self, raw: CUfunction, get: impl Fn(&KernelInner) -> R) -> Option<R> {
+        let mut found = None;
         self.for_each(&mut |held| {
-            let kernel = held.get::<KernelInner>().filter(|kernel| kernel.raw() == raw);
-            name = name.take().or_else(|| kernel.map(|kernel| kernel.name().to_owned()));
+            if found.is_none() {
+                let kernel = held.get::<KernelInner>().filter(|kernel| kernel.raw() == raw);
+                found = kernel.map(&get);
+            }
         });
-        name
+        found
     }
 
     /// What is kept, each thing once.

@@ -1,0 +1,130 @@
+//! Captures into a graph that there is.
+
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr;
+
+use grapture_sys::{CUDA_ERROR_NOT_SUPPORTED, CUgraph, CUgraphNode, Function};
+
+use crate::capture::{CaptureLog, CaptureMode, StreamGraphCapture, check_begin};
+use crate::error::{CudaError, CudaResult};
+use crate::graph::{Graph, NodeId};
+use crate::reclaim::drop_contained;
+use crate::stream::Stream;
+
+impl Stream {
+    /// Captures what `record` submits to the stream into a graph that there is, after its nodes
+    /// `after`. Gives the nodes that come last on the stream: those that what follows waits for.
+    ///
+    /// If `record` gives an error or panics, the graph is as it was before. But a capture that the
+    /// driver finds broken takes the graph with it: the graph is then empty, and its nodes are
+    /// nobody's any more. What was made executable before is not touched by that.
+    ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let mut words = DeviceBuffer::<u32>::zeroed(&context, 4)?;
+    /// let mut graph = Graph::new(&context)?;
+    /// let first = graph.add_fill(FillNode::new(&mut words, 1)?, &[])?;
+    /// let last = stream.capture_into(&mut graph, &[first], CaptureMode::ThreadLocal, |_| {
+    ///     words.view_mut(1..)?.fill(2, &stream)
+    /// })?;
+    /// graph.add_fill(FillNode::new(&mut words.view_mut(2..)?, 3)?, &last)?;
+    /// graph.instantiate()?.launch(&stream)?;
+    /// assert_eq!(words.to_vec(&stream)?, [1, 2, 3, 3]);
+    /// # Ok::<(), CudaError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// What `record` gives; else [`Capture`](CudaError::Capture) if the capture was broken.
+    /// [`Refused`](CudaError::Refused), with nothing changed: a node of another graph in `after`,
+    /// or a stream that cannot be captured, captures already or is of another driver.
+    /// [`NotSupported`](CudaError::NotSupported): the driver is older than 12.3.
+    #[doc(alias = "cuStreamBeginCaptureToGraph")]
+    pub fn capture_into<F>(
+        &self,
+        graph: &mut Graph,
+        after: &[NodeId],
+        mode: CaptureMode,
+        record: F,
+    ) -> CudaResult<Vec<NodeId>>
+    where
+        F: FnOnce(&StreamGraphCapture<'_>) -> CudaResult<()>,
+    {
+        if !self.driver().has(Function::cuStreamBeginCaptureToGraph) {
+            return Err(CudaError::from(CUDA_ERROR_NOT_SUPPORTED));
+        }
+        check_begin(self)?;
+        let target = graph.capture_target(self, after)?;
+        let capture = begin(self, graph, &target.after, mode)?;
+        let recorded = catch_unwind(AssertUnwindSafe(|| record(&capture)));
+        let last = self.capture_info();
+        let (ended, owners) = capture.end_driver();
+        let kept = match (ended, &recorded) {
+            (Ok(_), Ok(Ok(()))) => graph.keep_captured(target, owners),
+            (Ok(_), _) => {
+                graph.drop_captured(target);
+                drop_contained(owners);
+                Ok(())
+            }
+            (Err(error), _) => {
+                graph.lose(target);
+                drop_contained(owners);
+                tracing::debug!(%error, "a capture failed");
+                Err(CudaError::Capture(Box::new(error)))
+            }
+        };
+        recorded.unwrap_or_else(|payload| resume_unwind(payload))?;
+        kept?;
+        Ok(last?.dependencies().unwrap_or_default().to_vec())
+    }
+}
+
+/// Begins the driver's capture. Who gets it ends it.
+fn begin<'s>(
+    stream: &'s Stream,
+    graph: &Graph,
+    after: &[CUgraphNode],
+    mode: CaptureMode,
+) -> CudaResult<StreamGraphCapture<'s>> {
+    let log = stream.with_gate(CaptureLog::new);
+    let id = CaptureLog::open(&log, stream, || {
+        // Counted before it begins: nobody waits for the context from here on.
+        stream.context().capture_began();
+        begin_raw(stream, graph.as_raw(), after, mode)
+            .inspect_err(|_| stream.context().capture_ended())?;
+        // Without its number it is taken for its own at the end. To end it here would be to lose
+        // the graph.
+        let id = stream.capture_id().or_else(|_| stream.capture_id());
+        Ok(id.ok().map(|(_, id)| id))
+    })?;
+    log.set_names(graph.names().clone());
+    // Whatever the closure does, `capture_into` ends it.
+    Ok(StreamGraphCapture { stream, log, context: None, id, ended: true, _not_send: PhantomData })
+}
+
+fn begin_raw(
+    stream: &Stream,
+    graph: CUgraph,
+    after: &[CUgraphNode],
+    mode: CaptureMode,
+) -> CudaResult<()> {
+    let (nodes, full) = (if after.is_empty() { ptr::null() } else { after.as_ptr() }, ptr::null());
+    stream.with(|functions, raw| {
+        // SAFETY: a live stream, a live graph that is borrowed mutably until the capture ends, and
+        // nodes of it; without data the dependencies are full ones.
+        unsafe {
+            (functions.cuStreamBeginCaptureToGraph)(
+                raw,
+                graph,
+                nodes,
+                full,
+                after.len(),
+                mode.as_raw(),
+            )
+        }
+    })
+}

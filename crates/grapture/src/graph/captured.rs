@@ -1,0 +1,77 @@
+//! A graph that a capture adds to.
+
+use std::collections::HashSet;
+
+use grapture_sys::CUgraphNode;
+
+use crate::drop_error::report;
+use crate::error::{CudaResult, check};
+use crate::graph::{Graph, NodeId, NodeNames};
+use crate::retain::Owners;
+use crate::stream::Stream;
+
+/// A graph before a capture adds to it.
+pub(crate) struct CaptureTarget {
+    /// The nodes that what is captured comes after.
+    pub(crate) after: Vec<CUgraphNode>,
+    /// The nodes that there are.
+    before: HashSet<CUgraphNode>,
+    /// What takes the graph's place if the driver destroys that.
+    spare: Graph,
+}
+
+impl Graph {
+    /// Prepares for a capture of the stream that adds to the graph.
+    pub(crate) fn capture_target(
+        &self,
+        stream: &Stream,
+        after: &[NodeId],
+    ) -> CudaResult<CaptureTarget> {
+        self.require_driver(stream.context(), "stream")?;
+        let after: CudaResult<Vec<_>> =
+            after.iter().map(|node| self.require(*node, "after")).collect();
+        let before = self.reader().nodes()?.into_iter().collect();
+        Ok(CaptureTarget { after: after?, before, spare: Graph::new(&self.context)? })
+    }
+
+    pub(crate) fn names(&self) -> &NodeNames {
+        &self.names
+    }
+
+    /// Keeps what a capture has added, and what that uses.
+    pub(crate) fn keep_captured(
+        &mut self,
+        target: CaptureTarget,
+        owners: Owners,
+    ) -> CudaResult<()> {
+        if let Err(error) = owners.wait_until_ready() {
+            self.drop_captured(target);
+            crate::reclaim::drop_contained(owners);
+            return Err(error);
+        }
+        self.share_mut().add(owners);
+        Ok(())
+    }
+
+    /// Removes what a capture has added. Where that cannot be, the graph is empty afterwards.
+    pub(crate) fn drop_captured(&mut self, target: CaptureTarget) {
+        let removed = self.reader().nodes().and_then(|nodes| {
+            for node in nodes.into_iter().filter(|node| !target.before.contains(node)) {
+                // SAFETY: a node of this graph, whose name means nothing from here on.
+                check(unsafe { (self.functions().cuGraphDestroyNode)(node) })?;
+                self.names.remove(node);
+            }
+            Ok(())
+        });
+        if removed.is_err() {
+            report("cuGraphDestroyNode", removed);
+            *self = target.spare;
+        }
+    }
+
+    /// Takes the graph for destroyed by the driver, as it does with one whose capture was broken.
+    pub(crate) fn lose(&mut self, target: CaptureTarget) {
+        self.raw = std::ptr::null_mut();
+        *self = target.spare;
+    }
+}

@@ -1,0 +1,122 @@
+//! Graphs within graphs.
+
+use grapture_sys::{
+    CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE, CU_GRAPH_NODE_TYPE_GRAPH, CUDA_CHILD_GRAPH_NODE_PARAMS,
+    CUgraphNodeParams,
+};
+
+use crate::driver::DriverVersion;
+use crate::error::{CudaError, CudaResult, check};
+use crate::graph::build::Place;
+use crate::graph::{Graph, NodeId};
+use crate::reclaim::drop_contained;
+use crate::retain::Owners;
+
+/// The driver that can move a graph into a node.
+const MOVES_SINCE: DriverVersion = DriverVersion::new(12, 9);
+
+impl Graph {
+    /// Adds a node that runs a copy of another graph, as it is now, after the nodes `after`. What
+    /// the other graph owns is owned together.
+    ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let mut words = DeviceBuffer::<u32>::zeroed(&context, 2)?;
+    /// let step = stream.capture(CaptureMode::ThreadLocal, |_| words.fill(3, &stream))?;
+    /// let mut graph = Graph::new(&context)?;
+    /// let step = graph.add_child(&step, &[])?;
+    /// graph.add_fill(FillNode::new(&mut words.view_mut(1..)?, 4)?, &[step])?;
+    /// graph.instantiate()?.launch(&stream)?;
+    /// assert_eq!(words.to_vec(&stream)?, [3, 4]);
+    /// # Ok::<(), CudaError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`](CudaError::Refused): a node of another graph in `after`, a graph of another
+    /// driver, or one with nodes that are there once (they allocate or free memory, or are
+    /// conditional): [`add_child_moved`](Graph::add_child_moved) takes it. As the driver answers.
+    #[doc(alias = "cuGraphAddChildGraphNode")]
+    #[track_caller]
+    pub fn add_child(&mut self, child: &Graph, after: &[NodeId]) -> CudaResult<NodeId> {
+        self.require_driver(&child.context, "child")?;
+        child.refuse_memory_nodes(NO_COPY)?;
+        self.insert(after, child.owners(), |place, node| {
+            let Place { functions, graph, after, count } = *place;
+            // SAFETY: two live graphs, and nodes of the first. The driver copies the second.
+            check(unsafe {
+                (functions.cuGraphAddChildGraphNode)(node, graph, after, count, child.raw)
+            })
+            .map_err(|error| child.why_not(error, NO_COPY))
+        })
+    }
+
+    /// Adds a node that runs another graph, which becomes its part, after the nodes `after`. The
+    /// one way to embed a graph whose nodes allocate memory or are conditional.
+    ///
+    /// If it fails, the other graph is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`](CudaError::Refused): a node of another graph in `after`, a graph of another
+    /// driver, or memory that a node of it allocates and none frees.
+    /// [`NotSupported`](CudaError::NotSupported): the driver is older than 12.9. As the driver
+    /// answers.
+    #[doc(alias = "CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE")]
+    #[track_caller]
+    pub fn add_child_moved(&mut self, mut child: Graph, after: &[NodeId]) -> CudaResult<NodeId> {
+        self.require_driver(&child.context, "child")?;
+        child.require_frees()?;
+        if self.context.driver().version() < MOVES_SINCE {
+            return Err(CudaError::NotSupported);
+        }
+        let mut params =
+            CUgraphNodeParams { type_: CU_GRAPH_NODE_TYPE_GRAPH, ..CUgraphNodeParams::default() };
+        params.__bindgen_anon_1.graph = CUDA_CHILD_GRAPH_NODE_PARAMS {
+            graph: child.raw,
+            ownership: CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE,
+        };
+        let node = self.insert(after, child.owners(), |place, node| {
+            let Place { functions, graph, after, count } = *place;
+            let full = std::ptr::null();
+            // SAFETY: two live graphs, and nodes of the first. The second is ours alone, and the
+            // node's if the call succeeds.
+            check(unsafe {
+                (functions.cuGraphAddNode_v2)(node, graph, after, full, count, &mut params)
+            })
+        })?;
+        child.raw = std::ptr::null_mut();
+        // Its memory nodes are this graph's now, and bar what they barred there.
+        self.allocations.append(&mut child.allocations);
+        Ok(node)
+    }
+
+    /// Runs another graph in a child graph node, as [`add_child`](Graph::add_child) does.
+    #[track_caller]
+    pub(super) fn set_child(&mut self, node: NodeId, child: &Graph) -> CudaResult<()> {
+        self.require_driver(&child.context, "child")?;
+        child.refuse_memory_nodes(NO_COPY)?;
+        let raw = self.require(node, "node")?;
+        let mut params =
+            CUgraphNodeParams { type_: CU_GRAPH_NODE_TYPE_GRAPH, ..CUgraphNodeParams::default() };
+        params.__bindgen_anon_1.graph.graph = child.raw;
+        // SAFETY: a node of this graph, and a live graph, which the driver copies.
+        check(unsafe { (self.functions().cuGraphNodeSetParams)(raw, &mut params) })
+            .map_err(|error| child.why_not(error, NO_COPY))?;
+        drop_contained(self.share_mut().set(node, child.owners()));
+        Ok(())
+    }
+
+    /// What a node that runs the graph keeps alive.
+    #[track_caller]
+    pub(crate) fn owners(&self) -> Owners {
+        let mut owners = Owners::here();
+        owners.retain_graph(self.share().clone());
+        owners
+    }
+}
+
+const NO_COPY: &str = "it cannot be copied into a node: move it there with `add_child_moved`";

@@ -1,0 +1,80 @@
+//! Copies of graphs.
+
+use std::collections::HashMap;
+use std::ptr;
+
+use grapture_sys::{CUDA_ERROR_INVALID_HANDLE, CUgraph, CUgraphNode};
+
+use crate::error::{CudaError, CudaResult, check};
+use crate::graph::{Graph, GraphKey, NodeId};
+
+impl Graph {
+    /// A copy of the graph, to change apart. What both own they own together.
+    ///
+    /// The nodes of the copy have names of their own, which [`node_in`](Graph::node_in) gives.
+    ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// let mut graph = Graph::new(&context)?;
+    /// let (first, second) = (graph.add_empty(&[])?, graph.add_empty(&[])?);
+    /// let mut copy = graph.try_clone()?;
+    /// copy.add_dependency(graph.node_in(first, &copy)?, graph.node_in(second, &copy)?)?;
+    /// assert_eq!((graph.edges()?.len(), copy.edges()?.len()), (0, 1));
+    /// # Ok::<(), CudaError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`](CudaError::Refused): a graph with nodes that are there once, because they
+    /// allocate or free memory or are conditional. As the driver answers.
+    #[doc(alias = "cuGraphClone")]
+    pub fn try_clone(&self) -> CudaResult<Graph> {
+        self.refuse_memory_nodes(NO_CLONE)?;
+        let mut raw = ptr::null_mut();
+        // SAFETY: a live graph and a live out-pointer.
+        check(unsafe { (self.functions().cuGraphClone)(&mut raw, self.raw) })
+            .map_err(|error| self.why_not(error, NO_CLONE))?;
+        // It owns all that this one does until the names of the nodes are known.
+        let share = self.share().clone();
+        // SAFETY: it was just made, and is nobody else's.
+        let mut copy = unsafe { Graph::of(self.context.clone(), raw, GraphKey::new(), share) };
+        copy.clone_of = Some(self.names.graph());
+        let mut names = HashMap::new();
+        for node in self.share().edited_nodes() {
+            names.insert(node, copy.id(self.raw_node_in(node.as_raw(), raw)?));
+        }
+        *copy.share_mut() = self.share().renamed(|node| names.get(&node).copied());
+        Ok(copy)
+    }
+
+    /// The node of a clone of this graph that is the copy of `node`.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`](CudaError::Refused): a node of another graph, or a graph that is no clone of
+    /// this one. [`InvalidValue`](CudaError::InvalidValue): the node was added after the clone was
+    /// made, or was removed there.
+    #[doc(alias = "cuGraphNodeFindInClone")]
+    pub fn node_in(&self, node: NodeId, clone: &Graph) -> CudaResult<NodeId> {
+        let raw = self.require(node, "node")?;
+        if clone.clone_of != Some(self.names.graph()) {
+            return Err(CudaError::refused(
+                CUDA_ERROR_INVALID_HANDLE,
+                "clone",
+                "it is no clone of the graph: make one with `Graph::try_clone`",
+            ));
+        }
+        Ok(clone.id(self.raw_node_in(raw, clone.raw)?))
+    }
+
+    fn raw_node_in(&self, node: CUgraphNode, clone: CUgraph) -> CudaResult<CUgraphNode> {
+        let mut found = ptr::null_mut();
+        // SAFETY: a node of this graph, a live clone of this graph, and a live out-pointer.
+        check(unsafe { (self.functions().cuGraphNodeFindInClone)(&mut found, node, clone) })?;
+        Ok(found)
+    }
+}
+
+const NO_CLONE: &str = "it cannot be cloned";

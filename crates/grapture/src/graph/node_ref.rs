@@ -1,0 +1,381 @@
+//! [`NodeRef`] and [`NodeMut`]: one node of a graph, to look at and to change.
+
+use std::fmt;
+use std::sync::Arc;
+
+use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUDA_KERNEL_NODE_PARAMS_v2, CUgraphNode, Function};
+
+use crate::error::{CudaError, CudaResult, check};
+use crate::event::Event;
+use crate::graph::{CopyNode, EdgeData, FillNode, Graph, NodeId, NodeKind, NodeParams};
+use crate::host_function::Call;
+use crate::launch::{KernelAttribute, LaunchBuilder, before_contexts, check_cluster};
+use crate::reclaim::drop_contained;
+use crate::retain::Owners;
+
+impl Graph {
+    /// A node, to look at.
+    ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// let mut words = DeviceBuffer::<u32>::alloc(&context, 4)?;
+    /// let mut graph = Graph::new(&context)?;
+    /// let fill = graph.add_fill(FillNode::new(&mut words, 7)?, &[])?;
+    /// let NodeParams::Memset { value, width, .. } = graph.node(fill)?.params()? else { panic!() };
+    /// assert_eq!((value, width), (7, 4));
+    /// # Ok::<(), CudaError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`](CudaError::Refused): a node of another graph, or that was removed. As the driver
+    /// answers.
+    #[doc(alias = "cuGraphNodeGetType")]
+    pub fn node(&self, node: NodeId) -> CudaResult<NodeRef<'_>> {
+        let raw = self.require(node, "node")?;
+        let kind = self.kind(raw)?;
+        Ok(NodeRef { graph: self, id: node, raw, kind })
+    }
+
+    /// A node, to change. What is made executable from now on does what it then does; what was
+    /// made executable before stays as it is.
+    ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let mut words = DeviceBuffer::<u32>::alloc(&context, 4)?;
+    /// let mut graph = stream.capture(CaptureMode::ThreadLocal, |_| words.fill(7, &stream))?;
+    /// let node = graph.nodes()?[0].id();
+    /// graph.node_mut(node)?.set_fill(FillNode::new(&mut words, 8)?)?;
+    /// graph.instantiate()?.launch(&stream)?;
+    /// assert_eq!(words.to_vec(&stream)?, [8; 4]);
+    /// # Ok::<(), CudaError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`node`](Graph::node).
+    pub fn node_mut(&mut self, node: NodeId) -> CudaResult<NodeMut<'_>> {
+        let raw = self.require(node, "node")?;
+        let kind = self.kind(raw)?;
+        Ok(NodeMut { graph: self, id: node, raw, kind })
+    }
+}
+
+/// A node of a graph, to look at.
+pub struct NodeRef<'a> {
+    graph: &'a Graph,
+    id: NodeId,
+    raw: CUgraphNode,
+    kind: NodeKind,
+}
+
+impl NodeRef<'_> {
+    /// Its name.
+    pub fn id(&self) -> NodeId {
+        self.id
+    }
+
+    /// What it does.
+    pub fn kind(&self) -> NodeKind {
+        self.kind
+    }
+
+    /// All that it does, as the driver tells it.
+    ///
+    /// # Errors
+    ///
+    /// As the driver answers.
+    #[doc(alias = "cuGraphKernelNodeGetParams")]
+    #[doc(alias = "cuGraphMemcpyNodeGetParams")]
+    #[doc(alias = "cuGraphMemsetNodeGetParams")]
+    #[doc(alias = "cuGraphChildGraphNodeGetGraph")]
+    #[doc(alias = "cuGraphMemAllocNodeGetParams")]
+    pub fn params(&self) -> CudaResult<NodeParams> {
+        self.graph.reader().params(self.raw)
+    }
+
+    /// The nodes that it waits for, and for what of them.
+    ///
+    /// # Errors
+    ///
+    /// As the driver answers.
+    #[doc(alias = "cuGraphNodeGetDependencies")]
+    pub fn dependencies(&self) -> CudaResult<Vec<(NodeId, EdgeData)>> {
+        let edges = self.graph.edges()?.into_iter();
+        Ok(edges.filter(|edge| edge.to == self.id).map(|edge| (edge.from, edge.data)).collect())
+    }
+
+    /// The nodes that wait for it, and for what of it.
+    ///
+    /// # Errors
+    ///
+    /// As the driver answers.
+    #[doc(alias = "cuGraphNodeGetDependentNodes")]
+    pub fn dependents(&self) -> CudaResult<Vec<(NodeId, EdgeData)>> {
+        let edges = self.graph.edges()?.into_iter();
+        Ok(edges.filter(|edge| edge.from == self.id).map(|edge| (edge.to, edge.data)).collect())
+    }
+}
+
+impl fmt::Debug for NodeRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeRef").field("id", &self.id).field("kind", &self.kind).finish()
+    }
+}
+
+/// A node of a graph, to change. What it used before is let go of when nothing that was made
+/// executable before can run it; what a captured node used stays with the graph, since it is not
+/// known apart.
+pub struct NodeMut<'a> {
+    graph: &'a mut Graph,
+    id: NodeId,
+    raw: CUgraphNode,
+    kind: NodeKind,
+}
+
+impl NodeMut<'_> {
+    /// Has a kernel node run another launch. The attributes that the launch names become the
+    /// node's, and the others stay.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Graph::add_kernel`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Graph::add_kernel`]; moreover [`Refused`](CudaError::Refused) if the node is of another
+    /// kind. If only an attribute is refused by the driver, the launch is changed all the same.
+    #[doc(alias = "cuGraphKernelNodeSetParams")]
+    #[track_caller]
+    pub unsafe fn set_kernel(self, launch: LaunchBuilder<'_>) -> CudaResult<()> {
+        self.require(NodeKind::Kernel)?;
+        let owners = launch.owners();
+        let context = self.graph.context.clone();
+        let attributes = launch.node_attributes();
+        let (raw, graph) = (self.raw, self.graph);
+        launch.with_node(&context, |params| {
+            graph.replace(self.id, owners, |graph| {
+                // SAFETY: a kernel node of this graph, and the parameters of a live kernel, with
+                // live arguments of the right number and sizes (checked), which the driver copies.
+                unsafe { set_kernel(graph, raw, params) }
+            })
+        })?;
+        for attribute in attributes {
+            let (id, value) = (attribute.id, attribute.value);
+            // SAFETY: a kernel node of this graph, and a live value for the id.
+            check(unsafe { (graph.functions().cuGraphKernelNodeSetAttribute)(raw, id, &value) })?;
+        }
+        Ok(())
+    }
+
+    /// Sets an attribute of a kernel node.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`](CudaError::Refused): the node is of another kind, or a cluster does not divide
+    /// the grid. As the driver answers.
+    #[doc(alias = "cuGraphKernelNodeSetAttribute")]
+    pub fn set_attribute(self, attribute: KernelAttribute) -> CudaResult<()> {
+        self.require(NodeKind::Kernel)?;
+        if let KernelAttribute::Cluster(cluster) = attribute
+            && let NodeParams::Kernel { grid, .. } = self.graph.reader().params(self.raw)?
+        {
+            check_cluster(grid, cluster)?;
+        }
+        let (id, value) = attribute.to_raw();
+        // SAFETY: a kernel node of this graph, and a live value for the id.
+        check(unsafe {
+            (self.graph.functions().cuGraphKernelNodeSetAttribute)(self.raw, id, &value)
+        })
+    }
+
+    /// Has a copy node copy something else.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`](CudaError::Refused): the node is of another kind, memory is of another context,
+    /// or a node of the graph allocates it and this one does not come after. As the driver answers.
+    #[doc(alias = "cuGraphMemcpyNodeSetParams")]
+    pub fn set_copy(self, copy: CopyNode) -> CudaResult<()> {
+        self.require(NodeKind::Memcpy)?;
+        self.graph.require_context(&copy.context, "copy")?;
+        let (raw, params) = (self.raw, copy.params);
+        self.graph.replace(self.id, copy.owners, |graph| {
+            // SAFETY: a copy node of this graph, and parameters that the driver copies. Both ends
+            // lie within memory (checked) that the graph keeps alive (O2).
+            check(unsafe { (graph.functions().cuGraphMemcpyNodeSetParams)(raw, &params) })
+        })
+    }
+
+    /// Has a fill node fill something else.
+    ///
+    /// # Errors
+    ///
+    /// As [`set_copy`](NodeMut::set_copy).
+    #[doc(alias = "cuGraphMemsetNodeSetParams")]
+    pub fn set_fill(self, fill: FillNode) -> CudaResult<()> {
+        self.require(NodeKind::Memset)?;
+        self.graph.require_context(&fill.context, "fill")?;
+        let (raw, params) = (self.raw, fill.params);
+        self.graph.replace(self.id, fill.owners, |graph| {
+            // SAFETY: a fill node of this graph, and parameters that the driver copies. The target
+            // lies within memory (checked) that the graph keeps alive (O2).
+            check(unsafe { (graph.functions().cuGraphMemsetNodeSetParams)(raw, &params) })
+        })
+    }
+
+    /// Has a host node call another function.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`](CudaError::Refused): the node is of another kind. As the driver answers; the
+    /// function is dropped then.
+    #[doc(alias = "cuGraphHostNodeSetParams")]
+    #[track_caller]
+    pub fn set_host(self, function: impl Fn() + Send + Sync + 'static) -> CudaResult<()> {
+        self.require(NodeKind::Host)?;
+        let call = Arc::new(Call::new(&self.graph.context, function));
+        let mut owners = Owners::here();
+        owners.retain(&call);
+        let (raw, params) = (self.raw, Call::params(&call));
+        self.graph.replace(self.id, owners, |graph| {
+            // SAFETY: a host node of this graph, and parameters that the driver copies. The call
+            // lives as long as the graph can run (O2).
+            check(unsafe { (graph.functions().cuGraphHostNodeSetParams)(raw, &params) })
+        })
+    }
+
+    /// Has a child graph node run a copy of another graph.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`](CudaError::Refused): the node is of another kind, or what
+    /// [`Graph::add_child`] refuses of the other graph.
+    /// [`NotSupported`](CudaError::NotSupported): the driver is older than 12.2. As the driver
+    /// answers.
+    #[doc(alias = "cuGraphNodeSetParams")]
+    #[track_caller]
+    pub fn set_child(self, child: &Graph) -> CudaResult<()> {
+        self.require(NodeKind::ChildGraph)?;
+        self.graph.set_child(self.id, child)
+    }
+
+    /// Has an event record node, or an event wait node, use another event.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`](CudaError::Refused): the node is of another kind, or the event of another
+    /// context (to record) or driver (to wait). As the driver answers.
+    #[doc(alias = "cuGraphEventRecordNodeSetEvent")]
+    #[doc(alias = "cuGraphEventWaitNodeSetEvent")]
+    #[track_caller]
+    pub fn set_event(self, event: &Event) -> CudaResult<()> {
+        let records = self.kind == NodeKind::EventRecord;
+        if records {
+            self.graph.require_context(event.context(), "event")?;
+        } else {
+            self.require(NodeKind::EventWait)?;
+            self.graph.require_driver(event.context(), "event")?;
+        }
+        let raw = self.raw;
+        self.graph.replace(self.id, event.owners(), |graph| {
+            let functions = graph.functions();
+            let set = match records {
+                true => functions.cuGraphEventRecordNodeSetEvent,
+                false => functions.cuGraphEventWaitNodeSetEvent,
+            };
+            // SAFETY: a node of this graph of that kind, and an event that the graph keeps alive
+            // (O2).
+            check(unsafe { set(raw, event.as_raw()) })
+        })?;
+        if records {
+            event.recorded_by_a_node();
+        }
+        Ok(())
+    }
+
+    fn require(&self, kind: NodeKind) -> CudaResult<()> {
+        if self.kind == kind {
+            return Ok(());
+        }
+        Err(CudaError::refused(
+            CUDA_ERROR_INVALID_VALUE,
+            "node",
+            format!("it is a {} node, and not a {kind} node", self.kind),
+        ))
+    }
+}
+
+impl Graph {
+    /// Changes what a node does by `set`, and what it keeps alive.
+    fn replace(
+        &mut self,
+        node: NodeId,
+        owners: Owners,
+        set: impl FnOnce(&Graph) -> CudaResult<()>,
+    ) -> CudaResult<()> {
+        owners.wait_until_ready()?;
+        for memory in owners.graph_memory() {
+            self.require_memory(memory)?;
+            self.require_order(memory.allocated_by, node)?;
+        }
+        set(self)?;
+        owners.graph_memory().for_each(|memory| memory.add_user(node));
+        drop_contained(self.share_mut().set(node, owners));
+        Ok(())
+    }
+
+    /// Refuses a node that does not come after another one.
+    fn require_order(&self, first: NodeId, then: NodeId) -> CudaResult<()> {
+        let edges = self.edges()?;
+        let (mut behind, mut next) = (vec![first], 0);
+        while let Some(node) = behind.get(next).copied() {
+            if node == then {
+                return Ok(());
+            }
+            next += 1;
+            let further = edges.iter().filter(|edge| edge.from == node).map(|edge| edge.to);
+            for node in further {
+                if !behind.contains(&node) {
+                    behind.push(node);
+                }
+            }
+        }
+        Err(CudaError::refused(
+            CUDA_ERROR_INVALID_VALUE,
+            "memory",
+            "the node that allocates it does not come before: add that dependency first",
+        ))
+    }
+}
+
+/// # Safety
+///
+/// A kernel node of the graph, and the parameters of a live kernel of its context.
+unsafe fn set_kernel(
+    graph: &Graph,
+    node: CUgraphNode,
+    params: &CUDA_KERNEL_NODE_PARAMS_v2,
+) -> CudaResult<()> {
+    let functions = graph.functions();
+    if graph.context.driver().has(Function::cuGraphKernelNodeSetParams_v2) {
+        // SAFETY: the caller's promise.
+        return check(unsafe { (functions.cuGraphKernelNodeSetParams_v2)(node, params) });
+    }
+    let old = before_contexts(params);
+    graph.context.enter(|functions| {
+        // SAFETY: the caller's promise. The context that is current is the graph's.
+        check(unsafe { (functions.cuGraphKernelNodeSetParams)(node, &old) })
+    })
+}
+
+impl fmt::Debug for NodeMut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeMut").field("id", &self.id).field("kind", &self.kind).finish()
+    }
+}
