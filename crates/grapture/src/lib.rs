@@ -54,9 +54,9 @@ pub use error::{CudaError, CudaResult, Refusal};
 pub use event::{Event, EventOptions};
 pub use features::Feature;
 pub use graph::{
-    CopyEnd, CopyNode, Edge, EdgeData, EdgePort, FillNode, Graph, GraphBuffer, GraphExec,
-    InstantiateError, InstantiateFlags, InstantiateOptions, InstantiateResult, Node, NodeId,
-    NodeKind, NodeMut, NodeParams, NodeRef,
+    BatchNode, CopyEnd, CopyNode, Edge, EdgeData, EdgePort, FillNode, Graph, GraphBuffer,
+    GraphExec, InstantiateError, InstantiateFlags, InstantiateOptions, InstantiateResult,
+    MemoryOperation, Node, NodeId, NodeKind, NodeMut, NodeParams, NodeRef, WaitFor, Word,
 };
 pub use kernel::{BlockSize, Kernel, KernelAttributes};
 pub use launch::{KernelAttribute, LaunchBuilder, MemorySyncDomain};

@@ -63,14 +63,14 @@ impl Stream {
         let recorded = catch_unwind(AssertUnwindSafe(|| record(&capture)));
         let last = self.capture_info();
         let (ended, owners) = capture.end_driver();
-        let kept = match (ended, &recorded) {
-            (Ok(_), Ok(Ok(()))) => graph.keep_captured(target, owners),
-            (Ok(_), _) => {
+        let kept = match (ended, &recorded, &last) {
+            (Ok(_), Ok(Ok(())), Ok(_)) => graph.keep_captured(target, owners),
+            (Ok(_), ..) => {
                 graph.drop_captured(target);
                 drop_contained(owners);
                 Ok(())
             }
-            (Err(error), _) => {
+            (Err(error), ..) => {
                 graph.lose(target);
                 drop_contained(owners);
                 tracing::debug!(%error, "a capture failed");

@@ -11,7 +11,7 @@ use grapture_sys::{
 use crate::context::Context;
 use crate::error::{CudaError, CudaResult, check};
 use crate::event::Event;
-use crate::graph::{CopyNode, FillNode, Graph, GraphKey, NodeId};
+use crate::graph::{BatchNode, CopyNode, FillNode, Graph, GraphKey, NodeId};
 use crate::host_function::Call;
 use crate::launch::{LaunchBuilder, before_contexts};
 use crate::memory::GraphMemory;
@@ -262,6 +262,27 @@ impl Graph {
             // SAFETY: a live graph, nodes of it, and an event that the graph keeps alive (O2).
             check(unsafe {
                 (functions.cuGraphAddEventWaitNode)(node, graph, after, count, event.as_raw())
+            })
+        })
+    }
+
+    /// Adds a node that writes words and waits for words, after the nodes `after`.
+    ///
+    /// # Errors
+    ///
+    /// As [`add_copy`](Graph::add_copy). [`NotSupported`](CudaError::NotSupported): the driver is
+    /// older than 11.7, or the device cannot do one of the operations.
+    #[doc(alias = "cuGraphAddBatchMemOpNode")]
+    pub fn add_batch(&mut self, mut batch: BatchNode, after: &[NodeId]) -> CudaResult<NodeId> {
+        self.require_context(&batch.context, "batch")?;
+        let owners = std::mem::take(&mut batch.owners);
+        self.insert(after, owners, |place, node| {
+            let Place { functions, graph, after, count } = *place;
+            let params = batch.params();
+            // SAFETY: a live graph, nodes of it, and operations that the driver copies. Their words
+            // lie within memory (checked) that the graph keeps alive (O2).
+            check(unsafe {
+                (functions.cuGraphAddBatchMemOpNode)(node, graph, after, count, &params)
             })
         })
     }

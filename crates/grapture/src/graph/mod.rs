@@ -1,5 +1,6 @@
 //! [`Graph`]: recorded work, to look at and to make executable.
 
+mod batch_node;
 mod build;
 mod captured;
 mod child;
@@ -31,6 +32,7 @@ use crate::memory::BufferInner;
 use crate::retain::{LastLaunch, Owners, Retained, Share};
 use crate::topology::Topology;
 
+pub use batch_node::{BatchNode, MemoryOperation, WaitFor, Word};
 pub use copy_node::CopyNode;
 pub use exec::GraphExec;
 pub use fill_node::FillNode;

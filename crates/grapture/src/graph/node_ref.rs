@@ -7,7 +7,7 @@ use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUDA_KERNEL_NODE_PARAMS_v2, CUgraph
 
 use crate::error::{CudaError, CudaResult, check};
 use crate::event::Event;
-use crate::graph::{CopyNode, EdgeData, FillNode, Graph, NodeId, NodeKind, NodeParams};
+use crate::graph::{BatchNode, CopyNode, EdgeData, FillNode, Graph, NodeId, NodeKind, NodeParams};
 use crate::host_function::Call;
 use crate::launch::{KernelAttribute, LaunchBuilder, before_contexts, check_cluster};
 use crate::reclaim::drop_contained;
@@ -226,6 +226,24 @@ impl NodeMut<'_> {
             // SAFETY: a fill node of this graph, and parameters that the driver copies. The target
             // lies within memory (checked) that the graph keeps alive (O2).
             check(unsafe { (graph.functions().cuGraphMemsetNodeSetParams)(raw, &params) })
+        })
+    }
+
+    /// Has a node of memory operations do others.
+    ///
+    /// # Errors
+    ///
+    /// As [`set_copy`](NodeMut::set_copy).
+    #[doc(alias = "cuGraphBatchMemOpNodeSetParams")]
+    pub fn set_batch(self, mut batch: BatchNode) -> CudaResult<()> {
+        self.require(NodeKind::BatchMemOp)?;
+        self.graph.require_context(&batch.context, "batch")?;
+        let (raw, owners) = (self.raw, std::mem::take(&mut batch.owners));
+        self.graph.replace(self.id, owners, |graph| {
+            let params = batch.params();
+            // SAFETY: a node of this graph of that kind, and operations that the driver copies.
+            // Their words lie within memory (checked) that the graph keeps alive (O2).
+            check(unsafe { (graph.functions().cuGraphBatchMemOpNodeSetParams)(raw, &params) })
         })
     }
 

@@ -4,15 +4,16 @@ use std::ffi::CStr;
 use std::ptr;
 
 use grapture_sys::{
-    CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_UNIFIED, CUDA_KERNEL_NODE_PARAMS_v1,
-    CUDA_KERNEL_NODE_PARAMS_v2, CUDA_MEM_ALLOC_NODE_PARAMS, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS,
-    CUdeviceptr, CUevent, CUfunction, CUgraphNode, CUlaunchAttributeValue, CUmemorytype, Function,
+    CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_UNIFIED, CUDA_BATCH_MEM_OP_NODE_PARAMS,
+    CUDA_KERNEL_NODE_PARAMS_v1, CUDA_KERNEL_NODE_PARAMS_v2, CUDA_MEM_ALLOC_NODE_PARAMS,
+    CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUdeviceptr, CUevent, CUfunction, CUgraphNode,
+    CUlaunchAttributeValue, CUmemorytype, Function,
 };
 
 use crate::dim3::Dim3;
 use crate::error::{CudaResult, check};
-use crate::graph::NodeKind;
 use crate::graph::read::Reader;
+use crate::graph::{MemoryOperation, NodeKind};
 use crate::launch::KernelAttribute;
 use crate::topology::{CopyDirection, OperationSpec, Topology};
 
@@ -87,6 +88,8 @@ pub enum NodeParams {
         /// Where.
         address: CUdeviceptr,
     },
+    /// It writes words and waits for words, in this order.
+    BatchMemOp(Vec<MemoryOperation>),
     /// It does something whose parameters have no form here: its kind.
     Other(NodeKind),
 }
@@ -146,6 +149,7 @@ impl NodeParams {
             NodeParams::EventWait(_) => OperationSpec::EventWait,
             NodeParams::MemAlloc { .. } => OperationSpec::Other(NodeKind::MemAlloc.to_string()),
             NodeParams::MemFree { .. } => OperationSpec::Other(NodeKind::MemFree.to_string()),
+            NodeParams::BatchMemOp(_) => OperationSpec::Other(NodeKind::BatchMemOp.to_string()),
             NodeParams::Other(kind) => OperationSpec::Other(kind.to_string()),
         }
     }
@@ -175,6 +179,7 @@ impl Reader<'_> {
             NodeKind::EventWait => NodeParams::EventWait(self.event(node, false)?),
             NodeKind::MemAlloc => self.allocation(node)?,
             NodeKind::MemFree => self.free(node)?,
+            NodeKind::BatchMemOp => self.batch(node)?,
             other => NodeParams::Other(other),
         })
     }
@@ -343,5 +348,20 @@ impl Reader<'_> {
         // SAFETY: a free node of this graph, and a live out-pointer.
         check(unsafe { (self.functions().cuGraphMemFreeNodeGetParams)(node, &mut address) })?;
         Ok(NodeParams::MemFree { address })
+    }
+
+    fn batch(&self, node: CUgraphNode) -> CudaResult<NodeParams> {
+        let mut params = CUDA_BATCH_MEM_OP_NODE_PARAMS::default();
+        // SAFETY: a node of this graph of that kind, and a live out-pointer.
+        check(unsafe { (self.functions().cuGraphBatchMemOpNodeGetParams)(node, &mut params) })?;
+        if params.paramArray.is_null() || params.count == 0 {
+            return Ok(NodeParams::BatchMemOp(Vec::new()));
+        }
+        // SAFETY: the driver tells an array of so many operations, which lasts as long as the node
+        // is not changed.
+        let told = unsafe { std::slice::from_raw_parts(params.paramArray, params.count as usize) };
+        // SAFETY: the driver told them.
+        let read = |raw| unsafe { MemoryOperation::from_raw(raw) };
+        Ok(NodeParams::BatchMemOp(told.iter().map(read).collect()))
     }
 }

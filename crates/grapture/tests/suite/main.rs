@@ -7,6 +7,7 @@ mod attacks;
 mod attacks_memory;
 mod attacks_order;
 mod attacks_threads;
+mod batch;
 mod build;
 mod build_edit;
 mod build_owners;
