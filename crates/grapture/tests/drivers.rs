@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use common::Setup;
 use grapture::sys::{CUresult, Function};
 use grapture::{
-    CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_RELAXED, CaptureMode, CaptureStatus,
-    Context, CudaError, CudaResult, DeviceBuffer, Driver, DriverVersion, Event, Feature, Stream,
+    BatchNode, CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_RELAXED, CaptureMode,
+    CaptureStatus, Context, CudaError, CudaResult, DeviceBuffer, Driver, DriverVersion, EdgeData,
+    Event, Feature, FillNode, Graph, Kernel, LaunchBuilder, NodeId, NodeParams, Stream,
     StreamGraphCapture, set_drop_error_hook,
 };
 use grapture_sim::{SimConfig, Simulation};
@@ -262,4 +263,70 @@ fn life(setup: &Setup, stream: &Stream, side: &Stream) -> CudaResult<()> {
     exec.launch(stream)?;
     assert_eq!(word.to_vec(stream)?, [2]);
     Ok(())
+}
+
+fn mul_add<'a>(
+    kernel: &'a Kernel,
+    word: &'a mut DeviceBuffer<u32>,
+    value: u32,
+) -> LaunchBuilder<'a> {
+    kernel.launch_builder(1, 1).arg_mut(word).value(10u32).value(value)
+}
+
+/// A graph is built on every driver with graphs; what came later is refused by name.
+#[test]
+fn sim_graphs_are_built_on_every_driver() {
+    for version in [10_000, 10_020, 11_000, 11_020, 11_040, 11_070, 12_000, 12_020, 12_030, 13_000]
+    {
+        let (sim, setup) = setup_of(SimConfig::new().driver_version(version));
+        let mut word = DeviceBuffer::from_slice(&setup.context, &[1u32]).unwrap();
+        let mut graph = Graph::new(&setup.context).unwrap();
+        let kernel = setup.module.kernel("mul_add").unwrap();
+        // SAFETY: `mul_add` takes the address of a word and two values.
+        let first = unsafe { graph.add_kernel(mul_add(&kernel, &mut word, 1), &[]) }.unwrap();
+        // SAFETY: as above.
+        let second = unsafe { graph.add_kernel(mul_add(&kernel, &mut word, 9), &[]) }.unwrap();
+        // SAFETY: as above.
+        unsafe { graph.node_mut(second).unwrap().set_kernel(mul_add(&kernel, &mut word, 2)) }
+            .unwrap();
+        graph.add_dependency(first, second).unwrap();
+        let fill = graph.add_fill(FillNode::new(&mut word, 0).unwrap(), &[]).unwrap();
+        graph.add_dependency(fill, first).unwrap();
+        graph.remove_node(fill).unwrap();
+        let NodeParams::Kernel { name, .. } = graph.node(first).unwrap().params().unwrap() else {
+            panic!("it is a kernel")
+        };
+        assert_eq!(name, "mul_add");
+        let clone = graph.try_clone().unwrap();
+        let mut parent = Graph::new(&setup.context).unwrap();
+        let child = parent.add_child(&clone, &[]).unwrap();
+
+        let event = Event::new(&setup.context).unwrap();
+        let since = |since, result: Result<NodeId, CudaError>| match version >= since {
+            true => drop(result.unwrap()),
+            false => assert_not_supported(result),
+        };
+        since(11_010, parent.add_event_record(&event, &[child]));
+        since(11_010, parent.add_event_wait(&event, &[child]));
+        let batch = BatchNode::new(&setup.context).write(&mut word, 7).unwrap();
+        since(11_070, Graph::new(&setup.context).unwrap().add_batch(batch, &[]));
+        let alloc = Graph::new(&setup.context).unwrap().add_alloc::<u32>(4, &[]);
+        since(11_040, alloc.map(|memory| memory.node()));
+        let moved = Graph::new(&setup.context).unwrap();
+        since(12_090, parent.add_child_moved(moved, &[]));
+        let stream = setup.stream();
+        let into = stream.capture_into(&mut graph, &[], CaptureMode::Relaxed, |_| Ok(()));
+        since(12_030, into.map(|_| first));
+        let early = graph.add_dependency_with(second, first, EdgeData::PROGRAMMATIC);
+        since(12_030, early.map(|()| first));
+        if version >= 12_030 {
+            graph.remove_dependency(second, first).unwrap();
+        }
+
+        parent.instantiate().unwrap().launch(&stream).unwrap();
+        graph.instantiate().unwrap().launch(&stream).unwrap();
+        assert_eq!(word.to_vec(&stream).unwrap(), [11212], "{version}");
+        drop((word, graph, kernel, clone, parent, event, stream));
+        assert_clean(&sim, setup);
+    }
 }
