@@ -68,3 +68,8 @@ pub use recorder::StreamCapture;
 pub use retain::{Retained, RetainedKind};
 pub use stream::{Stream, StreamOptions};
 pub use topology::{CopyDirection, OperationSpec, Topology, TopologyEdge, TopologyNode};
+
+// The examples of the page are compiled as those of the code are.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/graphs.md")]
+mod graphs_page {}
