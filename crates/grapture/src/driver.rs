@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use grapture_sys as sys;
 use grapture_sys::{
-    CU_STREAM_CAPTURE_MODE_RELAXED, CUcontext, CUstreamCaptureMode, Function, FunctionInfo,
-    Functions, LoadError,
+    CU_STREAM_CAPTURE_MODE_RELAXED, CUDA_SUCCESS, CUcontext, CUstreamCaptureMode, Function,
+    FunctionInfo, Functions, LoadError,
 };
 
 use crate::context::ContextCaptures;
 use crate::device::Device;
+use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
 use crate::reclaim::Reclaimer;
 
@@ -189,26 +190,45 @@ impl Driver {
     /// that a capture of this or another thread would bar (allocating, freeing, loading) then
     /// leaves every capture as it was. Measured on a real driver for each call that is made so.
     pub(crate) fn relaxed<R>(&self, call: impl FnOnce(&Functions) -> R) -> R {
-        let functions = self.functions();
-        let mut mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-        // SAFETY: the pointer is a live local. A driver without the function (before 10.1) answers
-        // an error and has no modes to conflict with.
-        let exchanged = check(unsafe { (functions.cuThreadExchangeStreamCaptureMode)(&mut mode) });
-        let _restore = exchanged.is_ok().then(|| RestoreMode { functions, mode });
-        call(functions)
+        // A driver without modes (before 10.1) has none to conflict with.
+        let previous = self.exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED).ok();
+        let _restore = previous.map(|mode| RestoreMode { driver: self, mode });
+        call(self.functions())
+    }
+
+    /// Sets the calling thread's capture mode, and gives the one from before.
+    #[inline]
+    pub(crate) fn exchange_capture_mode(
+        &self,
+        mode: CUstreamCaptureMode,
+    ) -> CudaResult<CUstreamCaptureMode> {
+        let mut exchanged = mode;
+        // SAFETY: the pointer is a live local, and the call only swaps a value of this thread.
+        let code = unsafe { (self.functions().cuThreadExchangeStreamCaptureMode)(&mut exchanged) };
+        if code == CUDA_SUCCESS { Ok(exchanged) } else { self.exchange_again(mode) }
+    }
+
+    /// The second try: without the mode, a call breaks captures, and a mode that is not put back
+    /// stays with the thread.
+    #[cold]
+    fn exchange_again(&self, mode: CUstreamCaptureMode) -> CudaResult<CUstreamCaptureMode> {
+        let mut exchanged = mode;
+        // SAFETY: as above.
+        check(unsafe { (self.functions().cuThreadExchangeStreamCaptureMode)(&mut exchanged) })?;
+        Ok(exchanged)
     }
 }
 
 /// Puts the thread's capture mode back, also when the call panics.
 struct RestoreMode<'a> {
-    functions: &'a Functions,
+    driver: &'a Driver,
     mode: CUstreamCaptureMode,
 }
 
 impl Drop for RestoreMode<'_> {
     fn drop(&mut self) {
-        // SAFETY: the pointer is a live field. The call only swaps a value of this thread.
-        let _ = unsafe { (self.functions.cuThreadExchangeStreamCaptureMode)(&mut self.mode) };
+        let restored = self.driver.exchange_capture_mode(self.mode).map(|_| ());
+        report("cuThreadExchangeStreamCaptureMode", restored);
     }
 }
 

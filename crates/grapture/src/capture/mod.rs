@@ -114,11 +114,7 @@ impl<'s> StreamGraphCapture<'s> {
     /// As the driver answers.
     #[doc(alias = "cuStreamIsCapturing")]
     pub fn capture_status(&self) -> CudaResult<CUstreamCaptureStatus> {
-        let mut status = CU_STREAM_CAPTURE_STATUS_NONE;
-        self.stream.with(|functions, raw| {
-            // SAFETY: a live stream, and the out-pointer is a live local.
-            unsafe { (functions.cuStreamIsCapturing)(raw, &mut status) }
-        })?;
+        let status = status_of(self.stream)?;
         if status == CU_STREAM_CAPTURE_STATUS_ACTIVE && !self.is_ours()? {
             return Ok(CU_STREAM_CAPTURE_STATUS_NONE);
         }
@@ -287,7 +283,9 @@ fn begin_numbered(stream: &Stream, mode: CaptureMode) -> CudaResult<Option<u64>>
     begin_raw(stream, mode)?;
     match stream.capture_id() {
         Ok((_, id)) => Ok(Some(id)),
-        Err(CudaError::NotSupported) => Ok(None),
+        Err(CudaError::NotSupported) if !stream.driver().has(Function::cuStreamGetCaptureInfo) => {
+            Ok(None)
+        }
         Err(error) => {
             abandon(stream);
             Err(error)
@@ -306,22 +304,40 @@ fn begin_raw(stream: &Stream, mode: CaptureMode) -> CudaResult<()> {
     stream.with(|functions, raw| unsafe { (functions.cuStreamBeginCapture_v2)(raw, mode.as_raw()) })
 }
 
+/// Whether the driver has the stream in a capture, of whomever.
+fn status_of(stream: &Stream) -> CudaResult<CUstreamCaptureStatus> {
+    let mut status = CU_STREAM_CAPTURE_STATUS_NONE;
+    stream.with(|functions, raw| {
+        // SAFETY: a live stream, and the out-pointer is a live local.
+        unsafe { (functions.cuStreamIsCapturing)(raw, &mut status) }
+    })?;
+    Ok(status)
+}
+
 /// Ends the stream's capture and destroys what it recorded.
 fn abandon(stream: &Stream) {
-    let mut raw = ptr::null_mut();
-    let mut end = || {
-        stream.with(|functions, stream| {
-            // SAFETY: a live stream and a live out-pointer.
-            unsafe { (functions.cuStreamEndCapture)(stream, &mut raw) }
-        })
-    };
-    // An invalidated or unjoined capture ends with its error, which is nobody's any more.
-    if let Err(error) = end() {
+    if let Err(error) = end_and_destroy(stream) {
+        // An invalidated or unjoined capture ends with its error, which is nobody's any more.
         tracing::debug!(%error, "an abandoned capture ended with an error");
+        // But if the call failed before the driver saw the capture, that is open still.
+        if !matches!(status_of(stream), Ok(CU_STREAM_CAPTURE_STATUS_NONE))
+            && let Err(error) = end_and_destroy(stream)
+        {
+            tracing::debug!(%error, "an abandoned capture could not be ended");
+        }
     }
+}
+
+fn end_and_destroy(stream: &Stream) -> CudaResult<()> {
+    let mut raw = ptr::null_mut();
+    let ended = stream.with(|functions, stream| {
+        // SAFETY: a live stream and a live out-pointer.
+        unsafe { (functions.cuStreamEndCapture)(stream, &mut raw) }
+    });
     if !raw.is_null() {
         // SAFETY: the driver gave the graph to this call alone.
         let code = stream.driver().relaxed(|functions| unsafe { (functions.cuGraphDestroy)(raw) });
         crate::drop_error::report("cuGraphDestroy", check(code));
     }
+    ended
 }

@@ -10,7 +10,7 @@ use grapture_sys::{
 
 use crate::driver::Driver;
 use crate::drop_error::report;
-use crate::error::{CudaResult, check};
+use crate::error::CudaResult;
 
 /// Which calls a capture forbids while it is open: those whose effect no stream shows, such as
 /// allocating, freeing and waiting for other streams.
@@ -62,7 +62,7 @@ impl ThreadCaptureMode {
     /// [`NotSupported`](crate::CudaError::NotSupported): the driver is older than 10.1.
     #[doc(alias = "cuThreadExchangeStreamCaptureMode")]
     pub fn set(driver: &Driver, mode: CaptureMode) -> CudaResult<ThreadCaptureMode> {
-        let previous = exchange(driver, mode.as_raw())?;
+        let previous = driver.exchange_capture_mode(mode.as_raw())?;
         Ok(ThreadCaptureMode { driver: driver.clone(), previous, _not_send: PhantomData })
     }
 
@@ -75,15 +75,9 @@ impl ThreadCaptureMode {
 
 impl Drop for ThreadCaptureMode {
     fn drop(&mut self) {
-        let restored = exchange(&self.driver, self.previous).map(|_| ());
+        let restored = self.driver.exchange_capture_mode(self.previous).map(|_| ());
         report("cuThreadExchangeStreamCaptureMode", restored);
     }
-}
-
-fn exchange(driver: &Driver, mut mode: CUstreamCaptureMode) -> CudaResult<CUstreamCaptureMode> {
-    // SAFETY: the pointer is a live local, and the call only swaps a value of this thread.
-    check(unsafe { (driver.functions().cuThreadExchangeStreamCaptureMode)(&mut mode) })?;
-    Ok(mode)
 }
 
 impl fmt::Debug for ThreadCaptureMode {

@@ -1,0 +1,83 @@
+//! The sweep: every public operation, with each of its driver calls failing in turn.
+//!
+//! A row of `rows` names an operation and runs it. The engine counts the driver calls that the
+//! operation makes, and then runs it once for each of them and each of several codes, with that
+//! call doing nothing but answer the code. After each run:
+//!
+//! - there is an error with the code, unless `rules` says that the library does without the call;
+//! - nothing panicked, no stream captures, the thread's capture mode and current context are as
+//!   they were;
+//! - the same operation works on the same objects, and so do a capture and its launch;
+//! - when the row has dropped its objects, as much is alive as before. What a release that failed
+//!   leaves behind is one object of its kind, and it was reported.
+//!
+//! `public` reads the sources, and fails for a public function that has no row here.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod engine;
+mod public;
+mod rows;
+mod rules;
+mod world;
+
+use engine::Row;
+
+#[track_caller]
+fn sweep(rows: &[Row]) {
+    let done = engine::sweep(rows);
+    println!("{} operations, {} driver calls, {} failures", rows.len(), done.calls, done.failures);
+}
+
+#[test]
+fn sim_operations_of_devices_survive_every_failure() {
+    sweep(rows::device::ROWS);
+}
+
+#[test]
+fn sim_operations_of_modules_survive_every_failure() {
+    sweep(rows::module::ROWS);
+}
+
+#[test]
+fn sim_operations_of_streams_survive_every_failure() {
+    sweep(rows::stream::ROWS);
+}
+
+#[test]
+fn sim_operations_of_events_survive_every_failure() {
+    sweep(rows::event::ROWS);
+}
+
+#[test]
+fn sim_operations_with_memory_survive_every_failure() {
+    sweep(rows::memory::ROWS);
+}
+
+#[test]
+fn sim_captured_operations_survive_every_failure() {
+    sweep(rows::captured::ROWS);
+}
+
+#[test]
+fn sim_captures_survive_every_failure() {
+    sweep(rows::capture::ROWS);
+}
+
+#[test]
+fn sim_operations_of_graphs_survive_every_failure() {
+    sweep(rows::graph::ROWS);
+}
+
+#[test]
+fn sim_drops_survive_every_failure() {
+    sweep(rows::drops::ROWS);
+}
+
+/// Nothing that a program does in a context that is lost panics, hangs, or is told that it worked
+/// where the driver was asked.
+#[test]
+fn sim_every_operation_answers_in_a_lost_context() {
+    engine::sweep_lost(&rows::all());
+}

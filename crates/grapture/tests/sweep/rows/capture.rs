@@ -1,0 +1,85 @@
+//! Captures themselves.
+
+use grapture::{
+    CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_RELAXED,
+    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CaptureMode, CudaResult, Event, Stream,
+    StreamGraphCapture,
+};
+use grapture_sys::Function;
+
+use crate::engine::{Row, row};
+use crate::rows::graph;
+use crate::world::World;
+
+/// A capture of the stream, while its handle is known to others, so that the driver is asked more.
+fn exposed(world: &World) -> CudaResult<StreamGraphCapture<'_>> {
+    let _ = world.stream.as_raw();
+    StreamGraphCapture::begin(&world.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+}
+
+pub const ROWS: &[Row] = &[
+    row("StreamGraphCapture::begin", |w| {
+        w.attempt(|| {
+            StreamGraphCapture::begin(&w.stream, CU_STREAM_CAPTURE_MODE_RELAXED)?.end_graph()
+        });
+    }),
+    row("StreamGraphCapture::begin, of a thread's stream", |w| {
+        let stream = Stream::per_thread(&w.context);
+        w.attempt(|| {
+            StreamGraphCapture::begin(&stream, CU_STREAM_CAPTURE_MODE_GLOBAL)?.end_graph()
+        });
+    }),
+    row("StreamGraphCapture::end", |w| {
+        let mut words = w.buffer();
+        w.attempt(|| {
+            let capture =
+                StreamGraphCapture::begin(&w.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)?;
+            w.launch(&mut words, &w.stream)?;
+            capture.end()
+        });
+    })
+    .tolerates(graph::ASKED_AGAIN),
+    row("StreamGraphCapture::end_graph", |w| {
+        let mut words = w.ordered();
+        w.attempt(|| {
+            let capture = exposed(w)?;
+            capture.retain(vec![1, 2, 3]);
+            w.launch(&mut words, &w.stream)?;
+            capture.end_graph()
+        });
+    })
+    .also(&["StreamGraphCapture::retain"]),
+    row("StreamGraphCapture::capture_status", |w| {
+        w.attempt(|| {
+            let capture = exposed(w)?;
+            let status = capture.capture_status();
+            capture.end_graph()?;
+            status
+        });
+    }),
+    row("StreamGraphCapture::is_active", |w| {
+        w.attempt(|| {
+            let capture = exposed(w)?;
+            let _ = capture.is_active();
+            capture.end_graph()
+        });
+    })
+    .tolerates(&[Function::cuStreamIsCapturing, Function::cuStreamGetCaptureInfo]),
+    row("Stream::capture", |w| {
+        let mut words = w.buffer();
+        w.attempt(|| w.stream.capture(CaptureMode::Global, |_| w.launch(&mut words, &w.stream)));
+    }),
+    row("Stream::capture, with a fork", |w| {
+        let mut words = w.buffer();
+        w.attempt(|| {
+            w.stream.capture(CaptureMode::ThreadLocal, |_| {
+                let event = Event::new(&w.context)?;
+                event.record(&w.stream)?;
+                event.wait(&w.side)?;
+                w.launch(&mut words, &w.side)?;
+                event.record(&w.side)?;
+                event.wait(&w.stream)
+            })
+        });
+    }),
+];

@@ -1,0 +1,59 @@
+//! The driver, its devices and contexts.
+
+use std::ffi::c_void;
+
+use grapture::{Context, Device, Driver};
+use grapture_sys::{Function, FunctionInfo, Functions};
+
+use crate::engine::{Row, row};
+
+macro_rules! addresses {
+    ($($symbol:ident = $name:literal @ $since:literal ($($arg:ident: $ty:ty),* $(,)?);)*) => {
+        /// The address of a function of a table.
+        fn address(functions: &Functions, symbol: &str) -> *const c_void {
+            match symbol {
+                $(stringify!($symbol) => functions.$symbol as *const c_void,)*
+                _ => std::ptr::null(),
+            }
+        }
+    };
+}
+grapture::sys::driver_functions!(addresses);
+
+fn device(world: &crate::world::World) -> Device {
+    world.context.device().clone()
+}
+
+pub const ROWS: &[Row] = &[
+    row("Driver::from_resolver", |w| {
+        w.attempt(|| {
+            let real = w.sim.load().map_err(|failure| failure.code())?;
+            let resolver =
+                move |info: &'static FunctionInfo| match Function::from_symbol(info.symbol) {
+                    Some(function) if real.has(function) => address(real.functions(), info.symbol),
+                    _ => std::ptr::null(),
+                };
+            // SAFETY: the addresses are those of the simulated driver's table, which the resolver
+            // keeps.
+            unsafe { Driver::from_resolver("the simulated driver again", resolver) }
+        });
+    }),
+    row("Driver::device_count", |w| w.attempt(|| w.driver.device_count())),
+    row("Driver::device", |w| w.attempt(|| w.driver.device(0))),
+    row("Device::name", |w| w.attempt(|| device(w).name())),
+    row("Device::pci_bus_id", |w| w.attempt(|| device(w).pci_bus_id())),
+    row("Device::uuid", |w| w.attempt(|| device(w).uuid())),
+    row("Device::compute_capability", |w| w.attempt(|| device(w).compute_capability())),
+    row("Device::multiprocessor_count", |w| w.attempt(|| device(w).multiprocessor_count())),
+    row("Device::max_threads_per_block", |w| w.attempt(|| device(w).max_threads_per_block())),
+    row("Device::attribute", |w| {
+        let attribute = grapture::DeviceAttribute::known().next().unwrap();
+        w.attempt(|| device(w).attribute(attribute));
+    }),
+    row("Device::total_memory_bytes", |w| w.attempt(|| device(w).total_memory_bytes())),
+    row("Device::can_access_peer", |w| w.attempt(|| device(w).can_access_peer(&device(w)))),
+    row("Context::new", |w| w.attempt(|| Context::new(&device(w)))),
+    row("Context::synchronize", |w| w.attempt(|| w.context.synchronize())),
+    row("Context::memory_info", |w| w.attempt(|| w.context.memory_info())),
+    row("Context::stream_priorities", |w| w.attempt(|| w.context.stream_priorities())),
+];

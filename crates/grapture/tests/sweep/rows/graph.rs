@@ -1,0 +1,74 @@
+//! Graphs and executables.
+
+use grapture::{InstantiateFlags, InstantiateOptions, Stream};
+use grapture_sys::Function;
+
+use crate::engine::{Row, row};
+
+/// By which the end of a launch is marked on a default stream. If it cannot be, the launch was made
+/// all the same; what the graph owns is leaked if no later launch is marked.
+const MARKS: &[Function] =
+    &[Function::cuCtxPushCurrent_v2, Function::cuEventCreate, Function::cuEventRecord];
+
+/// The context is entered for the instantiation, which is asked for again to learn the reason.
+pub const ASKED_AGAIN: &[Function] = &[Function::cuCtxPushCurrent_v2];
+
+pub const ROWS: &[Row] = &[
+    row("Graph::node_count", |w| {
+        let graph = w.graph();
+        w.attempt(|| graph.node_count());
+    }),
+    row("Graph::nodes", |w| {
+        let graph = w.graph();
+        w.attempt(|| graph.nodes());
+    }),
+    row("Graph::roots", |w| {
+        let graph = w.graph();
+        w.attempt(|| graph.roots());
+    }),
+    row("Graph::edges", |w| {
+        let graph = w.graph();
+        w.attempt(|| graph.edges());
+    }),
+    row("Graph::topology", |w| {
+        let graph = w.graph();
+        w.attempt(|| graph.topology());
+    }),
+    row("Graph::write_debug_dot", |w| {
+        let (graph, file) = (w.graph(), tempfile::NamedTempFile::new().unwrap());
+        w.attempt(|| graph.write_debug_dot(file.path(), true));
+    }),
+    row("Graph::instantiate", |w| {
+        let graph = w.graph();
+        w.attempt(|| graph.instantiate());
+    })
+    .tolerates(ASKED_AGAIN),
+    row("Graph::instantiate_with, flags", |w| {
+        let graph = w.graph();
+        let options = InstantiateOptions::new().flags(InstantiateFlags::USE_NODE_PRIORITY);
+        w.attempt(|| graph.instantiate_with(&options));
+    })
+    .tolerates(ASKED_AGAIN),
+    row("Graph::instantiate_with, an upload", |w| {
+        let graph = w.graph();
+        let options = InstantiateOptions::new().upload_on(&w.side);
+        w.attempt(|| graph.instantiate_with(&options));
+    }),
+    row("GraphExec::flags", |w| {
+        let exec = w.exec();
+        w.attempt(|| exec.flags());
+    }),
+    row("GraphExec::upload", |w| {
+        let exec = w.exec();
+        w.attempt(|| exec.upload(&w.stream));
+    }),
+    row("GraphExec::launch", |w| {
+        let exec = w.exec();
+        w.attempt(|| exec.launch(&w.stream));
+    }),
+    row("GraphExec::launch, on a thread's stream", |w| {
+        let exec = w.small_graph().instantiate().unwrap();
+        w.attempt(|| exec.launch(&Stream::per_thread(&w.context)));
+    })
+    .leaks(MARKS),
+];

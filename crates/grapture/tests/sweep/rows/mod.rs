@@ -1,0 +1,29 @@
+//! The operations. Each is a line or a few: its name, what it works on, and itself.
+
+pub mod capture;
+pub mod captured;
+pub mod device;
+pub mod drops;
+pub mod event;
+pub mod graph;
+pub mod memory;
+pub mod module;
+pub mod stream;
+
+use crate::engine::Row;
+
+/// All of them.
+pub fn all() -> Vec<&'static Row> {
+    let tables: [&[Row]; 9] = [
+        capture::ROWS,
+        captured::ROWS,
+        device::ROWS,
+        drops::ROWS,
+        event::ROWS,
+        graph::ROWS,
+        memory::ROWS,
+        module::ROWS,
+        stream::ROWS,
+    ];
+    tables.into_iter().flatten().collect()
+}
