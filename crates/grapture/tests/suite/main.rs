@@ -24,4 +24,5 @@ mod memory_capture;
 mod memory_ordered;
 mod pinned;
 mod recorder;
+mod soak;
 mod topology;

@@ -1,0 +1,194 @@
+//! The soak: threads that capture, launch, hand over and drop at random, and check every result
+//! bit for bit.
+//!
+//! It is short, unless `GRAPTURE_SOAK_SECONDS` says how long it is to last: `cargo xtask soak`.
+
+mod piece;
+mod plan;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use grapture::{Driver, set_drop_error_hook};
+use grapture_sim::{SimConfig, Simulation};
+
+use crate::common::Setup;
+use piece::{Outcome, Piece};
+use plan::Random;
+
+const THREADS: u64 = 8;
+/// How many steps each thread makes in a quarter of a short soak.
+const SHORT: usize = 12;
+/// How many pieces a thread keeps.
+const KEPT: usize = 4;
+/// By how much memory may grow after the first quarter, in bytes: allocators keep some.
+const SLACK: usize = 48 << 20;
+
+mod sim_tier {
+    use super::*;
+
+    #[test]
+    fn threads_at_random_leave_nothing() {
+        let sim = Simulation::new(SimConfig::default());
+        soak(Setup::on(Driver::from(sim.driver())));
+        assert!(sim.live().is_clean(), "{}", sim.leaks());
+    }
+}
+
+mod gpu_tier {
+    use super::*;
+
+    #[test]
+    fn threads_at_random_leave_nothing() {
+        soak(Setup::real());
+    }
+}
+
+/// What all threads share.
+struct Field {
+    setup: Setup,
+    /// Pieces that go from one thread to another.
+    passed: Mutex<Vec<Piece>>,
+    /// How many values that graphs were given to keep are alive.
+    tokens: Arc<AtomicUsize>,
+    counts: Counts,
+}
+
+#[derive(Default)]
+struct Counts {
+    steps: AtomicUsize,
+    captures: AtomicUsize,
+    launches: AtomicUsize,
+    checks: AtomicUsize,
+    failures: AtomicUsize,
+}
+
+fn soak(setup: Setup) {
+    let seconds = std::env::var("GRAPTURE_SOAK_SECONDS").ok().map(|text| text.parse().unwrap());
+    let seed = std::env::var("GRAPTURE_SOAK_SEED").map_or(1, |text| text.parse().unwrap());
+    let reported = Arc::new(AtomicUsize::new(0));
+    if seconds.is_some() {
+        // Alone in the process: else what other tests bring about would be counted.
+        let reported = reported.clone();
+        set_drop_error_hook(Some(Box::new(move |function, error| {
+            eprintln!("{function}: {error}");
+            reported.fetch_add(1, Ordering::SeqCst);
+        })));
+    }
+    let field = Field {
+        setup,
+        passed: Mutex::default(),
+        tokens: Arc::default(),
+        counts: Counts::default(),
+    };
+    let mut first = None;
+    for quarter in 1..=4 {
+        let until = seconds.map(|all: u64| Instant::now() + Duration::from_secs(all) / 4);
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (field, seed) = (&field, seed ^ quarter << 16 ^ thread << 8);
+                scope.spawn(move || work(field, Random::new(seed), until));
+            }
+        });
+        field.passed.lock().unwrap().drain(..).for_each(|piece| piece.check(&field));
+        field.setup.context.synchronize().unwrap();
+        field.setup.driver.reclaim();
+        field.setup.wait_until(|| field.tokens.load(Ordering::SeqCst) == 0);
+        let memory = Memory::now(&field.setup);
+        println!("quarter {quarter}: {} {memory}", field.counts);
+        memory.assert_flat(first.get_or_insert(memory), seconds.is_some());
+    }
+    drop(field);
+    if seconds.is_some() {
+        set_drop_error_hook(None);
+    }
+    assert_eq!(reported.load(Ordering::SeqCst), 0, "releases failed");
+}
+
+/// What one thread does in a quarter.
+fn work(field: &Field, mut random: Random, until: Option<Instant>) {
+    let mut pieces = Vec::new();
+    let streams = piece::streams(field);
+    let goes_on = |steps| match until {
+        Some(until) => Instant::now() < until,
+        None => steps < SHORT,
+    };
+    let mut steps = 0;
+    while goes_on(steps) {
+        steps += 1;
+        field.counts.steps.fetch_add(1, Ordering::Relaxed);
+        step(field, &mut random, &streams, &mut pieces);
+    }
+    pieces.drain(..).for_each(|piece: Piece| piece.check(field));
+}
+
+fn step(field: &Field, random: &mut Random, streams: &piece::Streams, pieces: &mut Vec<Piece>) {
+    if pieces.len() >= KEPT || random.below(8) == 0 && !pieces.is_empty() {
+        let piece = pieces.swap_remove(random.below(pieces.len()));
+        match random.below(4) {
+            // While its launches are in flight, in whatever order its parts go.
+            0 => piece.tear(random),
+            1 => field.passed.lock().unwrap().push(piece),
+            _ => piece.check(field),
+        }
+        return;
+    }
+    match random.below(10) {
+        0 => piece::fail(field, random, streams),
+        1 => pieces.extend(field.passed.lock().unwrap().pop()),
+        2..=4 => match Piece::capture(field, random, streams) {
+            Outcome::Piece(piece) => pieces.push(*piece),
+            Outcome::Wanted => {}
+        },
+        _ if pieces.is_empty() => {}
+        _ => {
+            let piece = random.below(pieces.len());
+            pieces[piece].launch(field, random, streams);
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Memory {
+    device: usize,
+    host: usize,
+}
+
+impl Memory {
+    fn now(setup: &Setup) -> Memory {
+        let device = setup.context.memory_info().unwrap();
+        let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+        let resident = pages.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
+        let host = resident.unwrap_or(0) * 4096;
+        Memory { device: device.total_bytes - device.free_bytes, host }
+    }
+
+    #[track_caller]
+    fn assert_flat(&self, first: &Memory, alone: bool) {
+        assert!(self.device <= first.device + SLACK, "{self} of the device, first {first}");
+        assert!(!alone || self.host <= first.host + SLACK, "{self} of the host, first {first}");
+    }
+}
+
+impl std::fmt::Display for Memory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mib = |bytes: usize| bytes as f64 / 1_048_576.0;
+        write!(f, "device {:.1} MiB, host {:.1} MiB", mib(self.device), mib(self.host))
+    }
+}
+
+impl std::fmt::Display for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let of = |count: &AtomicUsize| count.load(Ordering::Relaxed);
+        write!(
+            f,
+            "{} steps, {} captures, {} launches, {} checks, {} failures asked for;",
+            of(&self.steps),
+            of(&self.captures),
+            of(&self.launches),
+            of(&self.checks),
+            of(&self.failures)
+        )
+    }
+}
