@@ -4,7 +4,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
 use grapture::{CudaError, CudaResult};
-use grapture_sim::LiveObjects;
 use grapture_sys::{
     CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_STATUS_NONE, CUDA_ERROR_INVALID_VALUE,
     CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_OUT_OF_MEMORY,
@@ -106,8 +105,6 @@ pub struct Attempt {
     calls: Vec<(Function, u64)>,
     /// Why it was not as it should be.
     problems: Vec<String>,
-    /// The name under which the failure was reported.
-    reported: Option<&'static str>,
 }
 
 /// What a sweep did.
@@ -134,14 +131,12 @@ pub fn sweep(rows: &[Row]) -> Sum {
 
 fn sweep_row(row: &Row, sum: &mut Sum, problems: &mut Vec<String>) {
     let mut world = World::new();
-    let baseline = world.sim.live();
     for plan in [Plan::None, Plan::Count] {
-        let (attempt, left) = run(&world, row, plan, &baseline);
+        let attempt = run(&world, row, plan);
         problems.extend(
             attempt
                 .problems
                 .iter()
-                .chain(&left)
                 .map(|problem| format!("{}, with nothing failing: {problem}", row.name)),
         );
         let Plan::Count = plan else { continue };
@@ -155,13 +150,12 @@ fn sweep_row(row: &Row, sum: &mut Sum, problems: &mut Vec<String>) {
                 break;
             }
             sum.failures += 1;
-            let (attempt, left) = run(&world, row, Plan::Fail(failure), &baseline);
-            let expected = attempt.reported.is_some();
-            problems.extend(attempt.problems.iter().chain(&left).map(|problem| {
+            let attempt = run(&world, row, Plan::Fail(failure));
+            problems.extend(attempt.problems.iter().map(|problem| {
                 let Failure { function, nth, code } = failure;
                 format!("{}, {function:?} #{nth} = {}: {problem}", row.name, code.0)
             }));
-            if expected || !attempt.problems.is_empty() || left.is_some() {
+            if !attempt.problems.is_empty() {
                 world = World::new();
             }
         }
@@ -175,8 +169,8 @@ fn failures(calls: &[(Function, u64)]) -> impl Iterator<Item = Failure> + '_ {
     })
 }
 
-/// Runs a row by a plan. Gives what came of it, and what is wrong with what it left.
-fn run(world: &World, row: &Row, plan: Plan, baseline: &LiveObjects) -> (Attempt, Option<String>) {
+/// Runs a row by a plan. Gives what came of it.
+fn run(world: &World, row: &Row, plan: Plan) -> Attempt {
     world.plan.set(plan);
     *world.attempt.borrow_mut() = Some(Attempt::default());
     world.reports.lock().unwrap().clear();
@@ -187,33 +181,37 @@ fn run(world: &World, row: &Row, plan: Plan, baseline: &LiveObjects) -> (Attempt
     if let Err(panic) = ran {
         attempt.problems.push(format!("the row panicked: {}", text(&*panic)));
     }
-    if let Plan::Lost | Plan::Dying(_) = plan {
-        return (attempt, None);
+    if !matches!(plan, Plan::Lost | Plan::Dying(_)) {
+        check_rest(world, row, &mut attempt);
     }
-    world.driver.reclaim();
-    let failed = match plan {
+    attempt
+}
+
+/// Whether as much is alive as before, and what was reported is right.
+fn check_rest(world: &World, row: &Row, attempt: &mut Attempt) {
+    world.idle();
+    let failed = match world.plan.get() {
         Plan::Fail(failure) => Some(failure),
         _ => None,
     };
-    let mut expected = *baseline;
-    let mut leaked = false;
-    let reports = std::mem::take(&mut *world.reports.lock().unwrap());
-    for (name, error) in reports {
-        let right = failed.filter(|failure| error.code() == failure.code.0);
-        match right {
+    let (mut expected, mut leaked) = (world.alive.get(), false);
+    for (name, error) in std::mem::take(&mut *world.reports.lock().unwrap()) {
+        match failed.filter(|failure| error.code() == failure.code.0) {
             Some(failure) if rules::reports(failure.function, name) => {
                 rules::leave(name, &mut expected);
-                attempt.reported = Some(name);
             }
-            Some(failure) if row.rules.leaks.contains(&failure.function) => {
-                leaked = true;
-                attempt.reported = Some(name);
-            }
+            Some(failure) if row.rules.leaks.contains(&failure.function) => leaked = true,
             _ => attempt.problems.push(format!("reported: {name}: {error}")),
         }
     }
-    let left = if leaked { None } else { world.settle(&expected).err() };
-    (attempt, left)
+    if leaked {
+        world.alive.set(world.settled());
+        return;
+    }
+    world.alive.set(expected);
+    if let Err(left) = world.settle(&expected) {
+        attempt.problems.push(left);
+    }
 }
 
 thread_local! {
@@ -249,9 +247,7 @@ impl World {
 
     fn first<T>(&self, operation: impl FnOnce() -> CudaResult<T>) {
         // What earlier work left over is not to be counted.
-        self.stream.synchronize().unwrap();
-        self.side.synchronize().unwrap();
-        self.driver.reclaim();
+        self.idle();
         self.reports.lock().unwrap().clear();
         let current = self.current();
         match self.plan.get() {
@@ -366,14 +362,16 @@ pub fn sweep_lost(rows: &[&Row]) {
     let _serial = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
     let mut problems = Vec::new();
     for row in rows {
-        let world = World::new();
-        let (counted, _) = run(&world, row, Plan::Count, &world.sim.live());
-        let calls = counted.calls.iter().map(|(_, count)| count).sum();
-        for plan in std::iter::once(Plan::Lost).chain((1..=calls).map(Plan::Dying)) {
-            let world = World::new();
-            let (attempt, _) = run(&world, row, plan, &LiveObjects::default());
+        let mut world = World::new();
+        let calls = run(&world, row, Plan::Count).calls.iter().map(|(_, count)| count).sum();
+        for plan in (1..=calls).map(Plan::Dying).chain([Plan::Lost]) {
+            let attempt = run(&world, row, plan);
             let name = row.name;
             problems.extend(attempt.problems.iter().map(|problem| format!("{name}: {problem}")));
+            // Nothing can have ended the driver's capture.
+            if world.captures() {
+                world = World::new();
+            }
         }
     }
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));

@@ -33,6 +33,8 @@ pub struct World {
     pub reports: Reports,
     pub(crate) plan: Cell<Plan>,
     pub(crate) attempt: RefCell<Option<Attempt>>,
+    /// What is alive between the runs of rows.
+    pub(crate) alive: Cell<LiveObjects>,
     word: RefCell<DeviceBuffer<u32>>,
 }
 
@@ -52,6 +54,7 @@ impl World {
             side: Stream::new(&context).unwrap(),
             plan: Cell::new(Plan::None),
             attempt: RefCell::new(None),
+            alive: Cell::default(),
             sim,
             driver,
             context,
@@ -61,6 +64,7 @@ impl World {
         };
         // What the library sets up at its first use is there from now on.
         world.assert_usable();
+        world.alive.set(world.settled());
         world
     }
 
@@ -159,6 +163,19 @@ impl World {
         status
     }
 
+    /// Waits for all work, and for what the library releases later.
+    pub fn idle(&self) {
+        self.driver.reclaim();
+        for stream in [&self.stream, &self.side, &Stream::per_thread(&self.context)] {
+            stream.synchronize().unwrap();
+        }
+    }
+
+    /// Whether the driver has one of the streams in a capture.
+    pub fn captures(&self) -> bool {
+        self.sim.live().captures > 0
+    }
+
     /// The thread's capture mode.
     pub fn mode(&self) -> CUstreamCaptureMode {
         let functions = self.driver.as_raw().functions();
@@ -196,6 +213,20 @@ impl World {
         // kernel.
         unsafe { launch.launch(&self.side) }.unwrap();
         assert!(self.side.synchronize().is_err());
+    }
+
+    /// What is alive when nothing is in flight any more, nor anything about to be released.
+    pub fn settled(&self) -> LiveObjects {
+        let mut before = LiveObjects::default();
+        let mut same = 0;
+        while same < 5 {
+            self.idle();
+            std::thread::sleep(Duration::from_millis(1));
+            let live = self.sim.live();
+            same = if live == before { same + 1 } else { 0 };
+            before = live;
+        }
+        before
     }
 
     /// Waits until what is alive is as `expected` says.
