@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
+use std::time::Duration;
 
 use grapture_sys::{
     CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUDA_SUCCESS, CUcontext, Function, Functions,
@@ -15,6 +16,9 @@ use crate::device::Device;
 use crate::driver::Driver;
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
+
+/// How long who waits for waits rests at most before looking again.
+const LONGEST_PAUSE: Duration = Duration::from_micros(200);
 
 /// From how many threads on those that are gone are forgotten before another is added.
 const PRUNE_FROM: usize = 64;
@@ -43,6 +47,47 @@ pub(crate) struct ContextCaptures {
     open: AtomicUsize,
     /// Those of the threads' default streams.
     threads: Mutex<HashMap<ThreadId, Arc<CaptureGate>>>,
+    /// How many threads wait for the whole context, which breaks every capture on it.
+    waiting: AtomicUsize,
+}
+
+/// A thread waits for the whole context.
+struct Waiting<'a>(&'a ContextCaptures);
+
+impl ContextCaptures {
+    /// Begins a wait for the whole context, unless a stream of it captures. Until the result is
+    /// dropped, none begins to.
+    fn wait(&self) -> Option<Waiting<'_>> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let waiting = Waiting(self);
+        // Sequentially consistent with what is written above, as in `begin`: of a capture that
+        // begins and a wait, one sees the other.
+        (self.open.load(Ordering::SeqCst) == 0).then_some(waiting)
+    }
+
+    /// A stream is about to be captured.
+    fn begin(&self) {
+        self.open.fetch_add(1, Ordering::SeqCst);
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            self.wait_for_waits();
+        }
+    }
+
+    /// Waits until nobody waits for the context. Whoever comes is refused, so it ends.
+    #[cold]
+    fn wait_for_waits(&self) {
+        let mut pause = Duration::from_micros(1);
+        while self.waiting.load(Ordering::SeqCst) > 0 {
+            std::thread::sleep(pause);
+            pause = (2 * pause).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 enum ContextOrigin {
@@ -108,14 +153,14 @@ impl Context {
     /// the capture, also one of another thread. An error of earlier work.
     #[doc(alias = "cuCtxSynchronize")]
     pub fn synchronize(&self) -> CudaResult<()> {
-        if self.inner.captures.open.load(Ordering::Relaxed) > 0 {
+        let Some(_waiting) = self.inner.captures.wait() else {
             return Err(CudaError::refused(
                 CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
                 "context",
                 "a stream of it is capturing, and waiting for the whole context would invalidate \
                  the capture: wait after it has ended, or for one idle stream",
             ));
-        }
+        };
         // SAFETY: the call takes no pointer; `enter` has made the context current.
         self.enter(|functions| check(unsafe { (functions.cuCtxSynchronize)() }))
     }
@@ -187,7 +232,7 @@ impl Context {
     }
 
     pub(crate) fn capture_began(&self) {
-        self.inner.captures.open.fetch_add(1, Ordering::Relaxed);
+        self.inner.captures.begin();
     }
 
     pub(crate) fn capture_ended(&self) {
