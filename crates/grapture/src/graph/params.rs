@@ -11,7 +11,7 @@ use grapture_sys::{
 };
 
 use crate::dim3::Dim3;
-use crate::error::{CudaResult, check};
+use crate::error::{CudaError, CudaResult, check};
 use crate::graph::read::Reader;
 use crate::graph::{MemoryOperation, NodeKind};
 use crate::launch::KernelAttribute;
@@ -192,7 +192,7 @@ impl Reader<'_> {
             block: Dim3::new(params.blockDimX, params.blockDimY, params.blockDimZ),
             shared_bytes: params.sharedMemBytes as usize,
             arguments: self.arguments(&params),
-            attributes: self.attributes(node),
+            attributes: self.attributes(node)?,
         })
     }
 
@@ -247,18 +247,22 @@ impl Reader<'_> {
         Some(sizes.iter().enumerate().map(read).collect())
     }
 
-    /// The attributes of a kernel node that the driver tells.
-    pub(super) fn attributes(&self, node: CUgraphNode) -> Vec<KernelAttribute> {
-        let get = |id| {
+    /// The attributes of a kernel node, as far as the driver knows of them.
+    pub(super) fn attributes(&self, node: CUgraphNode) -> CudaResult<Vec<KernelAttribute>> {
+        let mut known = Vec::new();
+        for id in KernelAttribute::IDS {
             let mut value = CUlaunchAttributeValue::default();
             // SAFETY: a kernel node of this graph, and a live out-pointer.
             let code =
                 unsafe { (self.functions().cuGraphKernelNodeGetAttribute)(node, id, &mut value) };
-            check(code).ok()?;
-            // SAFETY: the driver has just filled it in for this id.
-            unsafe { KernelAttribute::from_raw(id, &value) }
-        };
-        KernelAttribute::IDS.into_iter().filter_map(get).collect()
+            match check(code) {
+                // SAFETY: the driver has just filled it in for this id.
+                Ok(()) => known.extend(unsafe { KernelAttribute::from_raw(id, &value) }),
+                Err(CudaError::InvalidValue | CudaError::NotSupported) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(known)
     }
 
     fn copy(&self, node: CUgraphNode) -> CudaResult<NodeParams> {

@@ -71,6 +71,11 @@ fn sim_operations_of_graphs_survive_every_failure() {
 }
 
 #[test]
+fn sim_the_building_of_graphs_survives_every_failure() {
+    sweep(rows::build::ROWS);
+}
+
+#[test]
 fn sim_drops_survive_every_failure() {
     sweep(rows::drops::ROWS);
 }

@@ -2,7 +2,7 @@
 
 use grapture_sim::LiveObjects;
 use grapture_sys::{
-    CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+    CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
     CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUresult, Function,
 };
 
@@ -46,10 +46,16 @@ pub fn tolerates(function: Function, code: CUresult) -> bool {
     match function {
         // A driver before 10.1 has no modes; and the mode from before is put back by a second try.
         Function::cuThreadExchangeStreamCaptureMode => true,
+        // The context is made current then, whatever is.
+        Function::cuCtxGetCurrent => true,
         // It is asked again by the call that can say why.
         Function::cuGraphInstantiateWithFlags => true,
         // So the driver says that there are no more parameters.
         Function::cuFuncGetParamInfo => code == CUDA_ERROR_INVALID_VALUE,
+        // So the driver says that it does not know the attribute.
+        Function::cuGraphKernelNodeGetAttribute => {
+            [CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED].contains(&code)
+        }
         // A capture of a blocking stream bars a wait for the legacy one, so that copies which
         // borrow the host's memory wait again; whoever has asked for the wait is told.
         Function::cuStreamSynchronize => CAPTURE_CODES.contains(&code),

@@ -1,5 +1,6 @@
 //! The operations. Each is a line or a few: its name, what it works on, and itself.
 
+pub mod build;
 pub mod capture;
 pub mod captured;
 pub mod device;
@@ -14,7 +15,8 @@ use crate::engine::Row;
 
 /// All of them.
 pub fn all() -> Vec<&'static Row> {
-    let tables: [&[Row]; 9] = [
+    let tables: [&[Row]; 10] = [
+        build::ROWS,
         capture::ROWS,
         captured::ROWS,
         device::ROWS,
