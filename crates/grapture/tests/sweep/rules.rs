@@ -6,9 +6,11 @@ use grapture_sys::{
     CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUresult, Function,
 };
 
-/// The calls by which things are released, the name under which a failure is reported, and what
-/// is left.
-const RELEASES: &[(Function, &str, fn(&mut LiveObjects))] = &[
+/// A call by which things are released, the name under which its failure is reported, and what that
+/// leaves.
+type Release = (Function, &'static str, fn(&mut LiveObjects));
+
+const RELEASES: &[Release] = &[
     (Function::cuMemFree_v2, "cuMemFree", |live| live.device_allocations += 1),
     (Function::cuMemFreeAsync, "cuMemFreeAsync", |live| live.device_allocations += 1),
     (Function::cuMemFreeHost, "cuMemFreeHost", |live| live.pinned += 1),
