@@ -31,6 +31,7 @@ mod reclaim;
 mod recorder;
 mod retain;
 mod stream;
+mod sync;
 mod topology;
 
 pub use grapture_sys as sys;

@@ -12,6 +12,7 @@ use super::Fault;
 const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("grapture-sys", &[], &[]),
     ("grapture", &["grapture-sys"], &["grapture-sim"]),
+    ("grapture-loom", &["grapture-sys"], &[]),
     ("grapture-sim", &["grapture-sys"], &[]),
     ("grapture-cli", &["grapture-sys", "grapture", "grapture-sim"], &[]),
     ("xtask", &[], &[]),

@@ -1,16 +1,17 @@
 //! [`CaptureGate`]: which capture records a stream, and who submits to it now.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use grapture_sys::CUDA_ERROR_ILLEGAL_STATE;
 
 use crate::capture::CaptureLog;
 use crate::capture::log::{Recording, SharedRecording};
-use crate::capture::thread_owned::{ThreadOwned, thread_number};
+use crate::capture::thread_owned::ThreadOwned;
 use crate::error::{CudaError, CudaResult};
 use crate::graph::GraphKey;
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Mutex, MutexGuard, pause, thread_number};
 
 /// How long who waits for submissions rests at most before looking again.
 const LONGEST_PAUSE: Duration = Duration::from_micros(200);
@@ -225,10 +226,10 @@ impl CaptureGate {
             self.home_submits.load(Ordering::SeqCst) || self.submitting.load(Ordering::SeqCst) != 0
         };
         // Nobody wakes who waits here: a submission would have to look for that, and this is rare.
-        let mut pause = Duration::from_micros(1);
+        let mut rest = Duration::from_micros(1);
         while submitting() {
-            std::thread::sleep(pause);
-            pause = (2 * pause).min(LONGEST_PAUSE);
+            pause(rest);
+            rest = (2 * rest).min(LONGEST_PAUSE);
         }
     }
 

@@ -1,7 +1,9 @@
 //! [`ThreadOwned`]: a value that one thread at a time has for itself.
 
-use std::cell::{Cell, RefCell, RefMut};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::cell::{RefCell, RefMut};
+
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::thread_number;
 
 /// A value that a thread claims, uses without a lock, and releases.
 ///
@@ -55,23 +57,6 @@ impl<T> ThreadOwned<T> {
     fn is_owned(&self) -> bool {
         self.owner.load(Ordering::Relaxed) == thread_number()
     }
-}
-
-/// A number of the calling thread, never 0 and never another's.
-#[inline]
-pub(crate) fn thread_number() -> u64 {
-    thread_local! {
-        static NUMBER: Cell<u64> = const { Cell::new(0) };
-    }
-    static LAST: AtomicU64 = AtomicU64::new(0);
-
-    let number = NUMBER.get();
-    if number != 0 {
-        return number;
-    }
-    let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
-    NUMBER.set(number);
-    number
 }
 
 #[cfg(test)]
