@@ -67,7 +67,10 @@ pub use pinned::{PinnedBuffer, PinnedRead, PinnedWrite};
 pub use recorder::StreamCapture;
 pub use retain::{Retained, RetainedKind};
 pub use stream::{Stream, StreamOptions};
-pub use topology::{CopyDirection, OperationSpec, Topology, TopologyEdge, TopologyNode};
+pub use topology::{
+    ConditionalForm, CopyDirection, NodeParameter, OperationSpec, SourceLine, Topology,
+    TopologyChange, TopologyDiff, TopologyEdge, TopologyNode,
+};
 
 // The examples of the page are compiled as those of the code are.
 #[cfg(doctest)]

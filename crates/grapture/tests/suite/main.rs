@@ -24,4 +24,6 @@ mod memory_capture;
 mod memory_ordered;
 mod pinned;
 mod recorder;
+mod seeing;
 mod topology;
+mod topology_diff;
