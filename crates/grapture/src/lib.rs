@@ -56,7 +56,8 @@ pub use features::Feature;
 pub use graph::{
     BatchNode, CopyEnd, CopyNode, Edge, EdgeData, EdgePort, FillNode, Graph, GraphBuffer,
     GraphExec, InstantiateError, InstantiateFlags, InstantiateOptions, InstantiateResult,
-    MemoryOperation, Node, NodeId, NodeKind, NodeMut, NodeParams, NodeRef, WaitFor, Word,
+    MemoryOperation, Node, NodeId, NodeKind, NodeMut, NodeParams, NodeProfile, NodeRef, Profile,
+    Timing, WaitFor, Word,
 };
 pub use kernel::{BlockSize, Kernel, KernelAttributes};
 pub use launch::{KernelAttribute, LaunchBuilder, MemorySyncDomain};

@@ -100,7 +100,8 @@ fn node_of(kind: OperationKind) -> Option<NodeKind> {
 
 impl StreamGraphCapture<'_> {
     /// Runs `record`, and has the nodes of the operations that this thread submits in it carry a
-    /// label: [`Graph::topology`](crate::Graph::topology) shows it. Within another label it is added to that
+    /// label: [`Graph::topology`](crate::Graph::topology) and
+    /// [`Graph::profile`](crate::Graph::profile) show it. Within another label it is added to that
     /// one, after a `/`. It costs nothing at each operation.
     ///
     /// ```

@@ -14,6 +14,7 @@ mod memory;
 mod node;
 mod node_ref;
 mod params;
+mod profile;
 mod read;
 
 use std::cell::Cell;
@@ -45,6 +46,7 @@ pub use node::{Edge, EdgeData, EdgePort, Node, NodeId, NodeKind};
 pub(crate) use node::{GraphKey, NodeNames};
 pub use node_ref::{NodeMut, NodeRef};
 pub use params::{CopyEnd, NodeParams};
+pub use profile::{NodeProfile, Profile, Timing};
 use read::Reader;
 
 /// A graph: operations as nodes, their order as edges. It owns what its nodes use (O2).

@@ -23,6 +23,7 @@ mod memory;
 mod memory_capture;
 mod memory_ordered;
 mod pinned;
+mod profile;
 mod recorder;
 mod seeing;
 mod topology;

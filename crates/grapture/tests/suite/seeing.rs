@@ -146,6 +146,8 @@ fn labels_nest_and_end_with_their_closure(setup: &Setup) {
     let (outer, inner) = (Some("layer \"0\"\n"), Some("layer \"0\"\n / attention"));
     assert_eq!(labels(&topology), [None, outer, inner, outer, None]);
     assert!(topology.to_string().contains(r#"labelled "layer \"0\"\n / attention""#), "{topology}");
+    let profile = graph.profile(&stream, 1).unwrap();
+    assert!(profile.to_string().contains("attention"), "{profile}");
 }
 
 fn a_panic_ends_its_label(setup: &Setup) {
@@ -262,6 +264,8 @@ fn memory_nodes_and_child_graphs_are_told(setup: &Setup) {
     for text in [topology.to_dot(), topology.to_mermaid(), topology.to_string()] {
         assert!(text.contains("kernel add"), "{text}");
     }
+    let profile = graph.profile(&stream, 1).unwrap();
+    assert_eq!(profile.nodes().len(), 2, "a child is one node: {profile}");
 
     let mut graph = Graph::new(&setup.context).unwrap();
     let memory = graph.add_alloc::<u32>(16, &[]).unwrap();
@@ -271,6 +275,12 @@ fn memory_nodes_and_child_graphs_are_told(setup: &Setup) {
     assert_eq!(topology.nodes()[1].operation(), &OperationSpec::Free);
     assert_eq!(parameter(&topology, 0, "memory"), "g0");
     assert_eq!(parameter(&topology, 1, "memory"), "g0");
+    let error = graph.profile(&stream, 1).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "graph.nodes: node 0 is a node of kind `memory allocation`, and the driver copies no graph \
+         that has one: profile the parts of the work without it"
+    );
 }
 
 fn attributes_of_launches_are_told(setup: &Setup) {
@@ -296,6 +306,8 @@ fn batches_of_memory_operations_are_told(setup: &Setup) {
     assert_eq!(topology.nodes()[0].operation(), &OperationSpec::BatchMemOp { operations: 2 });
     assert_eq!(parameter(&topology, 0, "operation 0"), "write 0x5 to d0 + 8 in 4 bytes");
     assert_eq!(parameter(&topology, 0, "operation 1"), "wait for d0 + 8 == 0x5 in 4 bytes");
+    let profile = graph.profile(&setup.stream(), 2).unwrap();
+    assert_eq!(profile.critical_path(), [0]);
 }
 
 fn nodes_added_by_hand_leave_the_lines_of_the_others(setup: &Setup) {
