@@ -13,7 +13,7 @@ use grapture_sys::{
 
 use crate::capture::{CaptureLog, check_begin, has_ended};
 use crate::context::Context;
-use crate::error::{CudaError, CudaResult, check};
+use crate::error::{CudaError, CudaResult};
 use crate::operation::{Operation, OperationKind};
 use crate::raw_event::RawEvent;
 use crate::retain::Owners;
@@ -312,13 +312,7 @@ impl Event {
             event.refuse_captured()?;
             event.require_timing()?;
         }
-        let mut milliseconds = 0.0f32;
-        let (start, end) = (start.as_raw(), self.as_raw());
-        self.context().driver().relaxed(|functions| {
-            // SAFETY: two live events of one context, and the out-pointer is a live local.
-            check(unsafe { (functions.cuEventElapsedTime)(&mut milliseconds, start, end) })
-        })?;
-        Ok(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3))
+        self.inner.event.elapsed_since(&start.inner.event)
     }
 
     fn require_timing(&self) -> CudaResult<()> {

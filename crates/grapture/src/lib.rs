@@ -57,7 +57,8 @@ pub use features::Feature;
 pub use graph::{
     BatchNode, CopyEnd, CopyNode, Edge, EdgeData, EdgePort, FillNode, Graph, GraphBuffer,
     GraphExec, InstantiateError, InstantiateFlags, InstantiateOptions, InstantiateResult,
-    MemoryOperation, Node, NodeId, NodeKind, NodeMut, NodeParams, NodeRef, WaitFor, Word,
+    MemoryOperation, Node, NodeId, NodeKind, NodeMut, NodeParams, NodeProfile, NodeRef, Profile,
+    Timing, WaitFor, Word,
 };
 pub use kernel::{BlockSize, Kernel, KernelAttributes};
 pub use launch::{KernelAttribute, LaunchBuilder, MemorySyncDomain};
@@ -68,7 +69,10 @@ pub use pinned::{PinnedBuffer, PinnedRead, PinnedWrite};
 pub use recorder::StreamCapture;
 pub use retain::{Retained, RetainedKind};
 pub use stream::{Stream, StreamOptions};
-pub use topology::{CopyDirection, OperationSpec, Topology, TopologyEdge, TopologyNode};
+pub use topology::{
+    ConditionalForm, CopyDirection, NodeParameter, OperationSpec, SourceLine, Topology,
+    TopologyChange, TopologyDiff, TopologyEdge, TopologyNode,
+};
 
 // The examples of the page are compiled as those of the code are.
 #[cfg(doctest)]

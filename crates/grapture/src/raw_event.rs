@@ -1,6 +1,8 @@
 //! [`RawEvent`]: an event of the driver, as [`Event`](crate::Event) has one, and as the library marks
 //! the end of launches and of uses of memory with.
 
+use std::time::Duration;
+
 use grapture_sys::{CU_EVENT_DISABLE_TIMING, CU_EVENT_WAIT_DEFAULT, CUevent};
 
 use crate::context::Context;
@@ -72,6 +74,17 @@ impl RawEvent {
             Err(CudaError::NotReady) => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// The time from the last record of `start`, which is of the same context, to that of this one.
+    /// Both have timing and are reached.
+    pub(crate) fn elapsed_since(&self, start: &RawEvent) -> CudaResult<Duration> {
+        let mut milliseconds = 0.0f32;
+        self.context.driver().relaxed(|functions| {
+            // SAFETY: two live events of one context, and the out-pointer is a live local.
+            check(unsafe { (functions.cuEventElapsedTime)(&mut milliseconds, start.raw, self.raw) })
+        })?;
+        Ok(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3))
     }
 
     /// Blocks until it is reached.

@@ -245,3 +245,55 @@ fn sim_a_graph_keeps_what_was_recorded_and_not_what_was_refused() {
     stream.synchronize().unwrap();
     assert_eq!(sim.live().device_allocations, before - 1);
 }
+
+/// Whatever call of it fails, a profile leaves nothing behind, and the next one succeeds.
+#[test]
+fn sim_a_profile_that_fails_leaves_nothing() {
+    // How many calls are made to fail: the reclaimer makes some of them too, and there a failure is
+    // a leak.
+    for (function, most) in [
+        (Function::cuGraphClone, u64::MAX),
+        (Function::cuGraphGetNodes, u64::MAX),
+        (Function::cuGraphNodeGetType, u64::MAX),
+        (Function::cuGraphNodeFindInClone, u64::MAX),
+        (Function::cuGraphAddEventRecordNode, u64::MAX),
+        (Function::cuGraphInstantiateWithFlags, u64::MAX),
+        (Function::cuEventCreate, 5),
+        (Function::cuEventRecord, 4),
+        (Function::cuEventSynchronize, u64::MAX),
+        (Function::cuEventElapsedTime, u64::MAX),
+        (Function::cuGraphLaunch, u64::MAX),
+    ] {
+        let (sim, setup) = simulation(SimConfig::new());
+        {
+            let stream = setup.stream();
+            let mut word = DeviceBuffer::<u32>::zeroed(&setup.context, 1).unwrap();
+            let mut record = || {
+                setup.add(&mut word, 1, &stream)?;
+                stream.host_function(|| {})
+            };
+            let graph = stream.capture(CaptureMode::Relaxed, |_| record()).unwrap();
+            let made = sim.live();
+            let called = sim.calls(function);
+            graph.profile(&stream, 2).unwrap();
+            let called = sim.calls(function) - called;
+            assert!(called > 0, "{function:?} is not called");
+            for call in 1..=called.min(most) {
+                setup.driver.reclaim();
+                sim.fail(function, call, CUDA_ERROR_UNKNOWN);
+                match graph.profile(&stream, 2) {
+                    Err(error) => assert_eq!(error.code(), CUDA_ERROR_UNKNOWN.0, "{function:?}"),
+                    // Asked for its reason, the driver makes the executable after all.
+                    Ok(_) => assert_eq!(function, Function::cuGraphInstantiateWithFlags),
+                }
+                stream.synchronize().unwrap();
+                setup.wait_until(|| {
+                    setup.driver.reclaim();
+                    sim.live().to_string() == made.to_string()
+                });
+            }
+            assert_eq!(graph.profile(&stream, 2).unwrap().nodes().len(), 2);
+            setup.assert_usable(&stream);
+        }
+    }
+}

@@ -8,6 +8,7 @@ use grapture_sys::CUDA_ERROR_INVALID_VALUE;
 
 use crate::capture::error::{CaptureError, FailedOperation, Fork, LoggedOperation};
 use crate::capture::gate::CaptureGate;
+use crate::capture::recorded::{Labels, Recorded};
 use crate::error::{CudaError, CudaResult};
 use crate::graph::{GraphKey, NodeNames};
 use crate::operation::Operation;
@@ -38,6 +39,7 @@ pub(crate) struct Recording {
     open: Option<GraphKey>,
     operations: Vec<Operation>,
     owners: Owners,
+    labels: Labels,
     /// The first operation that the driver refused, and how many this thread had recorded before.
     failure: Option<(usize, Operation, u32)>,
 }
@@ -171,6 +173,14 @@ impl CaptureLog {
         }
     }
 
+    /// Changes the labels, with the number of the operation that comes next. None on another thread
+    /// than the one that began the capture.
+    pub(super) fn label<R>(&self, change: impl FnOnce(usize, &mut Labels) -> R) -> Option<R> {
+        let mut own = self.own()?;
+        let next = own.operations.len();
+        Some(change(next, &mut own.labels))
+    }
+
     /// Makes `stream` part of the capture by `wait`, which has it wait for an event of it.
     pub(crate) fn join(
         log: &CaptureLog,
@@ -197,13 +207,15 @@ impl CaptureLog {
     pub(crate) fn close<R>(
         &self,
         end: impl FnOnce() -> Result<R, u32>,
-    ) -> (Result<R, CaptureError>, Owners) {
+    ) -> (Result<R, CaptureError>, Owners, Recorded) {
         // INVARIANT: the guard of the capture does not leave the thread that made it.
         let mut own = self.gate.own().get().expect("the capture began on this thread");
         let mut shared = self.gate.shared();
         let ended = end().map_err(|code| own.failure(&shared, code));
         own.open = None;
         let mut owners = std::mem::take(&mut own.owners);
+        let labels = std::mem::take(&mut own.labels);
+        let recorded = Recorded::new(&own.operations, labels, shared.operations.is_empty());
         own.clear();
         drop(own);
         self.gate.own().release();
@@ -218,7 +230,7 @@ impl CaptureLog {
             member.stream.context().capture_ended();
         }
         drop(origin);
-        (ended, owners)
+        (ended, owners, recorded)
     }
 }
 

@@ -6,6 +6,7 @@ mod info;
 mod into;
 mod log;
 mod mode;
+mod recorded;
 mod thread_owned;
 
 use std::fmt;
@@ -32,6 +33,7 @@ pub(crate) use gate::CaptureGate;
 pub use info::{CaptureInfo, CaptureStatus};
 pub(crate) use log::{CaptureLog, has_ended};
 pub use mode::{CaptureMode, ThreadCaptureMode};
+pub(crate) use recorded::{Recorded, Source};
 
 /// An open capture of a stream: what is submitted to the stream is recorded instead of run, and
 /// becomes a graph at the [`end`](StreamGraphCapture::end).
@@ -160,10 +162,10 @@ impl<'s> StreamGraphCapture<'s> {
         self.ended = true;
         let context = self.context.take();
         let context = context.unwrap_or_else(|| self.stream.context().clone());
-        let (ended, owners) = self.end_driver();
+        let (ended, owners, recorded) = self.end_driver();
         match ended {
             // SAFETY: the driver gave the graph to this call alone.
-            Ok(raw) => unsafe { Graph::captured(context, raw, self.log.key(), owners) },
+            Ok(raw) => unsafe { Graph::captured(context, raw, self.log.key(), owners, recorded) },
             Err(error) => {
                 drop_contained(owners);
                 tracing::debug!(%error, "a capture failed");
@@ -174,7 +176,7 @@ impl<'s> StreamGraphCapture<'s> {
 
     /// Ends the capture in the driver, which gives the graph, and takes the streams out of it. If it
     /// fails there is no graph.
-    fn end_driver(&self) -> (Result<CUgraph, CaptureError>, Owners) {
+    fn end_driver(&self) -> (Result<CUgraph, CaptureError>, Owners, Recorded) {
         let mut raw = ptr::null_mut();
         self.close(|| match self.end_raw(&mut raw) {
             Ok(()) if raw.is_null() => Err(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED.0),
@@ -219,7 +221,10 @@ impl<'s> StreamGraphCapture<'s> {
         }
     }
 
-    fn close<R>(&self, end: impl FnOnce() -> Result<R, u32>) -> (Result<R, CaptureError>, Owners) {
+    fn close<R>(
+        &self,
+        end: impl FnOnce() -> Result<R, u32>,
+    ) -> (Result<R, CaptureError>, Owners, Recorded) {
         let closed = self.log.close(end);
         self.stream.context().capture_ended();
         closed
@@ -231,7 +236,7 @@ impl Drop for StreamGraphCapture<'_> {
         if self.ended {
             return;
         }
-        let (_, owners) = self.close(|| {
+        let (_, owners, _) = self.close(|| {
             self.abandon();
             Ok(())
         });

@@ -50,6 +50,7 @@ impl Graph {
             return Err(error);
         }
         self.share_mut().add(owners);
+        self.recorded.forget();
         Ok(())
     }
 

@@ -114,6 +114,7 @@ impl Graph {
         check(unsafe { (self.functions().cuGraphDestroyNode)(raw) })
             .map_err(|error| self.why_not(error, "its nodes cannot be removed"))?;
         self.names.remove(raw);
+        self.recorded.forget();
         drop_contained(self.share_mut().remove(node));
         Ok(())
     }

@@ -14,9 +14,11 @@ mod memory;
 mod node;
 mod node_ref;
 mod params;
+mod profile;
 mod read;
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::ffi::CString;
 use std::fmt;
 use std::marker::PhantomData;
@@ -25,12 +27,14 @@ use std::sync::Arc;
 
 use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUgraph, CUgraphNode, Functions};
 
+use crate::capture::Recorded;
 use crate::context::Context;
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
 use crate::memory::BufferInner;
 use crate::retain::{LastLaunch, Owners, Retained, Share};
 use crate::topology::Topology;
+use crate::topology::names::Names;
 
 pub use batch_node::{BatchNode, MemoryOperation, WaitFor, Word};
 pub use copy_node::CopyNode;
@@ -42,6 +46,7 @@ pub use node::{Edge, EdgeData, EdgePort, Node, NodeId, NodeKind};
 pub(crate) use node::{GraphKey, NodeNames};
 pub use node_ref::{NodeMut, NodeRef};
 pub use params::{CopyEnd, NodeParams};
+pub use profile::{NodeProfile, Profile, Timing};
 use read::Reader;
 
 /// A graph: operations as nodes, their order as edges. It owns what its nodes use (O2).
@@ -58,6 +63,8 @@ pub struct Graph {
     allocations: Vec<Arc<BufferInner>>,
     /// The graph that it is a clone of.
     clone_of: Option<GraphKey>,
+    /// What the capture recorded that made it.
+    pub(super) recorded: Recorded,
     // Not `Sync`, see above (O8).
     _not_sync: PhantomData<Cell<()>>,
 }
@@ -77,10 +84,12 @@ impl Graph {
         raw: CUgraph,
         key: GraphKey,
         owners: Owners,
+        recorded: Recorded,
     ) -> CudaResult<Graph> {
         let ready = owners.wait_until_ready();
         // SAFETY: the caller's promise.
-        let graph = unsafe { Graph::of(context, raw, key, Share::new(owners)) };
+        let mut graph = unsafe { Graph::of(context, raw, key, Share::new(owners)) };
+        graph.recorded = recorded;
         ready.map(|()| graph)
     }
 
@@ -94,6 +103,7 @@ impl Graph {
             context,
             share: Some(share),
             allocations: Vec::new(),
+            recorded: Recorded::default(),
             clone_of: None,
             _not_sync: PhantomData,
         }
@@ -202,7 +212,14 @@ impl Graph {
     ///
     /// As the driver answers.
     pub fn topology(&self) -> CudaResult<Topology> {
-        self.reader().topology()
+        let reader = self.reader();
+        let nodes = self.nodes()?;
+        let kinds: Vec<_> = nodes.iter().map(Node::kind).collect();
+        let by_hand: HashSet<_> = self.share().edited_nodes().collect();
+        let added =
+            |index: usize| nodes.get(index).is_some_and(|node| by_hand.contains(&node.id()));
+        let sources = self.recorded.sources(&kinds, added).unwrap_or_default();
+        reader.described(&mut Names::new(&self.context), |index| sources.get(index).copied())
     }
 
     /// Makes the graph executable.

@@ -147,9 +147,11 @@ impl NodeParams {
             NodeParams::Empty => OperationSpec::Empty,
             NodeParams::EventRecord(_) => OperationSpec::EventRecord,
             NodeParams::EventWait(_) => OperationSpec::EventWait,
-            NodeParams::MemAlloc { .. } => OperationSpec::Other(NodeKind::MemAlloc.to_string()),
-            NodeParams::MemFree { .. } => OperationSpec::Other(NodeKind::MemFree.to_string()),
-            NodeParams::BatchMemOp(_) => OperationSpec::Other(NodeKind::BatchMemOp.to_string()),
+            NodeParams::MemAlloc { bytes, .. } => OperationSpec::Allocation { bytes },
+            NodeParams::MemFree { .. } => OperationSpec::Free,
+            NodeParams::BatchMemOp(operations) => {
+                OperationSpec::BatchMemOp { operations: operations.len() }
+            }
             NodeParams::Other(kind) => OperationSpec::Other(kind.to_string()),
         }
     }

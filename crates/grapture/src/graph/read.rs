@@ -9,11 +9,13 @@ use grapture_sys::{
     CUresult, Function, Functions,
 };
 
+use crate::capture::Source;
 use crate::context::Context;
 use crate::error::{CudaResult, check};
 use crate::graph::node::{EdgeData, NodeKind};
 use crate::retain::Share;
-use crate::topology::{Topology, TopologyEdge, TopologyNode};
+use crate::topology::names::Names;
+use crate::topology::{OperationSpec, Topology, TopologyEdge, TopologyNode};
 
 /// A graph that is read.
 pub(super) struct Reader<'a> {
@@ -104,10 +106,24 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn topology(&self) -> CudaResult<Topology> {
+        self.described(&mut Names::new(self.context), |_| None)
+    }
+
+    /// The graph as plain data, with where each node comes from: `source` gives that by the index.
+    pub(super) fn described<'s>(
+        &self,
+        names: &mut Names<'_>,
+        source: impl Fn(usize) -> Option<Source<'s>>,
+    ) -> CudaResult<Topology> {
         let nodes = self.nodes()?;
-        let mut operations = Vec::with_capacity(nodes.len());
-        for node in &nodes {
-            operations.push(TopologyNode::new(self.params(*node)?.operation()));
+        let mut specs = Vec::with_capacity(nodes.len());
+        for (index, node) in nodes.iter().enumerate() {
+            let mut spec = self.spec(*node, names)?;
+            if let Some(source) = source(index) {
+                spec = spec.with_line(source.line.into());
+                spec = source.label.into_iter().fold(spec, TopologyNode::with_label);
+            }
+            specs.push(spec);
         }
         let index: HashMap<_, _> =
             nodes.iter().enumerate().map(|(index, node)| (*node, index)).collect();
@@ -115,7 +131,16 @@ impl<'a> Reader<'a> {
             let (from, to) = (*index.get(&from)?, *index.get(&to)?);
             Some(TopologyEdge::new(from, to, data.is_programmatic()))
         });
-        Topology::new(operations, edges.collect())
+        Topology::new(specs, edges.collect())
+    }
+
+    fn spec(&self, node: CUgraphNode, names: &mut Names<'_>) -> CudaResult<TopologyNode> {
+        // The memory of an embedded graph has the names that it has here.
+        if self.kind(node)? == NodeKind::ChildGraph {
+            let child = self.child(node)?.described(names, |_| None)?;
+            return Ok(TopologyNode::new(OperationSpec::ChildGraph(child)));
+        }
+        Ok(TopologyNode::described(self.params(node)?, names))
     }
 
     /// The protocol of two calls: the count, then the nodes.

@@ -2,11 +2,12 @@
 
 use std::fmt::{self, Write};
 
-use crate::topology::{OperationSpec, Topology};
+use crate::topology::Topology;
+use crate::topology::show::is_unsafe;
 
 impl Topology {
     /// The topology in the language of Graphviz. A programmatic dependency is dashed; a child graph
-    /// is a cluster beside the node that runs it.
+    /// or the body of a conditional node is a cluster beside the node that runs it.
     ///
     /// The same topology, with its nodes in the same order, gives the same text.
     pub fn to_dot(&self) -> String {
@@ -18,16 +19,23 @@ impl Topology {
         text
     }
 
-    /// `prefix` begins the names of the nodes, and tells those of a child from its parent's.
+    /// `prefix` begins the names of the nodes, and tells those of an inner graph from its parent's.
     fn write_dot(&self, text: &mut String, prefix: &str, depth: usize) -> fmt::Result {
         let indent = depth * 4;
         for (index, node) in self.nodes.iter().enumerate() {
-            let label = escape(&node.operation().to_string());
-            writeln!(text, "{:indent$}{prefix}{index} [label=\"{index}: {label}\"];", "")?;
-            if let OperationSpec::ChildGraph(child) = node.operation() {
-                writeln!(text, "{:indent$}subgraph cluster_{prefix}{index} {{", "")?;
-                writeln!(text, "{:indent$}    label=\"node {index}\";", "")?;
-                child.write_dot(text, &format!("{prefix}{index}_"), depth + 1)?;
+            let lines: Vec<_> = node.caption(index).iter().map(|line| escape(line)).collect();
+            writeln!(text, "{:indent$}{prefix}{index} [label=\"{}\"];", "", lines.join("\\n"))?;
+            let inner = node.operation().inner();
+            for (place, (name, graph)) in inner.iter().enumerate() {
+                let (mark, title) = match inner.len() {
+                    1 => (String::new(), String::new()),
+                    _ => (format!("b{place}_"), format!(", {name}")),
+                };
+                let prefix = format!("{prefix}{index}_{mark}");
+                let cluster = prefix.trim_end_matches('_');
+                writeln!(text, "{:indent$}subgraph cluster_{cluster} {{", "")?;
+                writeln!(text, "{:indent$}    label=\"node {index}{title}\";", "")?;
+                graph.write_dot(text, &prefix, depth + 1)?;
                 writeln!(text, "{:indent$}}}", "")?;
             }
         }
@@ -50,7 +58,7 @@ fn escape(text: &str) -> String {
             '\n' => escaped.push_str("\\n"),
             // Graphviz reads the entities of HTML in every label.
             '&' => escaped.push_str("&amp;"),
-            control if control.is_control() => escaped.push(char::REPLACEMENT_CHARACTER),
+            unsafe_one if is_unsafe(unsafe_one) => escaped.push(char::REPLACEMENT_CHARACTER),
             other => escaped.push(other),
         }
     }
@@ -67,6 +75,7 @@ mod tests {
         assert_eq!(escape(r"a\"), r"a\\");
         assert_eq!(escape("a\nb"), r"a\nb");
         assert_eq!(escape("a\r\tb\0"), "a\u{fffd}\u{fffd}b\u{fffd}");
+        assert_eq!(escape("a\u{202e}b"), "a\u{fffd}b");
         assert_eq!(escape("<b>{x|y}</b>"), "<b>{x|y}</b>");
         assert_eq!(escape("&lt;"), "&amp;lt;");
         assert_eq!(escape(r#"\""#), r#"\\\""#);

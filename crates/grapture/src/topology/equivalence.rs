@@ -6,7 +6,7 @@ use std::hash::Hash;
 use petgraph::algo::is_isomorphic_matching;
 use petgraph::graph::{DiGraph, NodeIndex};
 
-use crate::topology::{OperationSpec, Topology};
+use crate::topology::{Topology, TopologyNode};
 
 /// How often the colours are refined: enough for what programs make, and each round costs time.
 const MAX_ROUNDS: usize = 16;
@@ -24,13 +24,19 @@ impl Topology {
     /// Whether the nodes can be paired with those of `other` so that the operations and all
     /// dependencies agree. It is what `==` means.
     pub fn is_equivalent(&self, other: &Topology) -> bool {
+        self.is_equal(other, Compared::Operations)
+    }
+
+    /// Whether the nodes can be paired so that what is compared and all dependencies agree.
+    pub(super) fn is_equal(&self, other: &Topology, compared: Compared) -> bool {
         if self.nodes.len() != other.nodes.len() || self.edges.len() != other.edges.len() {
             return false;
         }
-        if self.edges == other.edges && self.nodes == other.nodes {
+        let same = |(ours, theirs): (&TopologyNode, &TopologyNode)| compared.are_same(ours, theirs);
+        if self.edges == other.edges && self.nodes.iter().zip(&other.nodes).all(same) {
             return true;
         }
-        let Some((ours, theirs)) = colours(self, other) else { return false };
+        let Some((ours, theirs)) = colours(self, other, compared) else { return false };
         match pairing(&ours, &theirs) {
             Pairing::None => false,
             Pairing::Only(partners) => self.agrees(other, &partners),
@@ -54,7 +60,7 @@ impl Topology {
     }
 
     /// The neighbours of each node, those before or those behind it.
-    fn neighbours(&self, behind: bool) -> Vec<Vec<(usize, bool)>> {
+    pub(super) fn neighbours(&self, behind: bool) -> Vec<Vec<(usize, bool)>> {
         let mut neighbours = vec![Vec::new(); self.nodes.len()];
         for edge in &self.edges {
             let (node, neighbour) =
@@ -80,6 +86,27 @@ impl Topology {
             graph.add_edge(NodeIndex::new(from), NodeIndex::new(to), kinds);
         }
         graph
+    }
+}
+
+/// What of the nodes counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Compared {
+    /// What they do.
+    Operations,
+    /// Also their labels and parameters.
+    All,
+}
+
+impl Compared {
+    /// Whether two nodes are the same to the letter, as far as it counts.
+    fn are_same(self, ours: &TopologyNode, theirs: &TopologyNode) -> bool {
+        let by_operation = ours.operation() == theirs.operation();
+        match self {
+            Compared::Operations => by_operation,
+            // What is within an operation is compared by the operations there alone.
+            Compared::All => ours.is_same(theirs) && ours.operation().inner().is_empty(),
+        }
     }
 }
 
@@ -115,8 +142,12 @@ fn pairing(ours: &[usize], theirs: &[usize]) -> Pairing {
 
 /// A number for each node of both, such that nodes that could be paired have the same one. None:
 /// the operations alone tell that they cannot be equal.
-fn colours(ours: &Topology, theirs: &Topology) -> Option<(Vec<usize>, Vec<usize>)> {
-    let mut operations = Operations::default();
+fn colours(
+    ours: &Topology,
+    theirs: &Topology,
+    compared: Compared,
+) -> Option<(Vec<usize>, Vec<usize>)> {
+    let mut operations = Operations::new(compared);
     let mut colours = [ours, theirs].map(|topology| operations.of(topology));
     if !same_colours(&colours) {
         return None;
@@ -175,7 +206,7 @@ fn same_colours([ours, theirs]: &[Vec<usize>; 2]) -> bool {
 }
 
 /// The colour of a node and those of its neighbours, in an order that does not depend on theirs.
-fn signature(
+pub(super) fn signature(
     node: usize,
     colours: &[usize],
     neighbours: &[Vec<(usize, bool)>],
@@ -188,7 +219,7 @@ fn signature(
 }
 
 /// Small numbers for values, the same for equal ones.
-struct Numbers<K>(HashMap<K, usize>);
+pub(super) struct Numbers<K>(HashMap<K, usize>);
 
 impl<K> Default for Numbers<K> {
     fn default() -> Self {
@@ -197,41 +228,49 @@ impl<K> Default for Numbers<K> {
 }
 
 impl<K: Hash + Eq> Numbers<K> {
-    fn of(&mut self, key: K) -> usize {
+    pub(super) fn of(&mut self, key: K) -> usize {
         let next = self.0.len();
         *self.0.entry(key).or_insert(next)
     }
 }
 
 /// Small numbers for operations, the same for equal ones.
-#[derive(Default)]
-struct Operations<'a> {
-    plain: HashMap<String, usize>,
-    /// Child graphs can be equal and written in a different order: they are compared in turn.
-    children: Vec<(&'a Topology, usize)>,
-    next: usize,
+pub(super) struct Operations<'a> {
+    compared: Compared,
+    numbers: Numbers<(String, Vec<usize>)>,
+    /// Inner graphs can be equal and written in a different order: they are compared in turn.
+    inner: Vec<&'a Topology>,
 }
 
 impl<'a> Operations<'a> {
-    fn of(&mut self, topology: &'a Topology) -> Vec<usize> {
-        topology.nodes.iter().map(|node| self.number(node.operation())).collect()
+    pub(super) fn new(compared: Compared) -> Operations<'a> {
+        Operations { compared, numbers: Numbers::default(), inner: Vec::new() }
     }
 
-    fn number(&mut self, operation: &'a OperationSpec) -> usize {
-        let next = self.next;
-        let number = match operation {
-            OperationSpec::ChildGraph(child) => {
-                match self.children.iter().find(|(known, _)| *known == child) {
-                    Some((_, number)) => *number,
-                    None => {
-                        self.children.push((child, next));
-                        next
-                    }
-                }
-            }
-            plain => *self.plain.entry(format!("{plain:?}")).or_insert(next),
+    pub(super) fn of(&mut self, topology: &'a Topology) -> Vec<usize> {
+        topology.nodes.iter().map(|node| self.number(node)).collect()
+    }
+
+    fn number(&mut self, node: &'a TopologyNode) -> usize {
+        let inner = node.operation().inner();
+        let mut text = match inner.is_empty() {
+            true => format!("{:?}", node.operation()),
+            // It says the kind and the number of graphs, which follow.
+            false => node.operation().to_string(),
         };
-        self.next += usize::from(number == next);
-        number
+        if self.compared == Compared::All {
+            text += &format!("{:?}{:?}", node.label(), node.parameters());
+        }
+        let inner = inner.into_iter().map(|(_, graph)| self.inner_number(graph)).collect();
+        self.numbers.of((text, inner))
+    }
+
+    fn inner_number(&mut self, graph: &'a Topology) -> usize {
+        let compared = self.compared;
+        let known = self.inner.iter().position(|known| known.is_equal(graph, compared));
+        known.unwrap_or_else(|| {
+            self.inner.push(graph);
+            self.inner.len() - 1
+        })
     }
 }

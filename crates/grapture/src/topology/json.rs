@@ -7,7 +7,9 @@ use crate::error::{CudaError, CudaResult};
 use crate::topology::Topology;
 
 /// The version of the form, which changes when a reader of this one would not understand it.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// The first version that is still read: the form was the same, and had less in it.
+const OLDEST: u32 = 1;
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -46,9 +48,9 @@ impl Topology {
     /// names a node that there is not, or the edges form a cycle. It says in which line.
     pub fn from_json(json: &str) -> CudaResult<Topology> {
         let Version { version } = serde_json::from_str(json).map_err(refused)?;
-        if version != VERSION {
+        if !(OLDEST..=VERSION).contains(&version) {
             return Err(refused(format!(
-                "it is of version {version}, and this library reads version {VERSION}"
+                "it is of version {version}, and this library reads {OLDEST} to {VERSION}"
             )));
         }
         let document: ReadDocument = serde_json::from_str(json).map_err(refused)?;

@@ -1,8 +1,15 @@
 //! [`Topology`]: what a graph does and in which order, as plain data.
 
+mod describe;
+mod diff;
 mod dot;
 mod equivalence;
 mod json;
+mod mermaid;
+pub(crate) mod names;
+mod node;
+mod pairing;
+pub(crate) mod show;
 mod spec;
 mod text;
 
@@ -11,7 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{CudaError, CudaResult};
 
-pub use spec::{CopyDirection, OperationSpec};
+pub use diff::{TopologyChange, TopologyDiff};
+pub use node::{NodeParameter, SourceLine, TopologyNode};
+pub use spec::{ConditionalForm, CopyDirection, OperationSpec};
 
 /// What a graph does and in which order, as plain data: no handle, no address, no driver.
 ///
@@ -21,7 +30,8 @@ pub use spec::{CopyDirection, OperationSpec};
 ///
 /// Two of them are equal if they are **up to the order of the nodes**: if the nodes of one can be
 /// paired with those of the other so that the operations and all dependencies agree. The answer is
-/// exact. It takes little time for what programs make (10,000 nodes in a chain: milliseconds);
+/// exact. Labels, lines and [parameters](TopologyNode::parameters) do not count, since a plan has
+/// none; [`diff`](Topology::diff) compares them too. It takes little time for what programs make (10,000 nodes in a chain: milliseconds);
 /// only graphs of many nodes that nothing tells apart but the whole can take long.
 ///
 /// ```
@@ -55,25 +65,6 @@ impl TryFrom<Unchecked> for Topology {
 
     fn try_from(unchecked: Unchecked) -> CudaResult<Topology> {
         Topology::new(unchecked.nodes, unchecked.edges)
-    }
-}
-
-/// A node of a [`Topology`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TopologyNode {
-    operation: OperationSpec,
-}
-
-impl TopologyNode {
-    /// A node that does `operation`.
-    pub const fn new(operation: OperationSpec) -> TopologyNode {
-        TopologyNode { operation }
-    }
-
-    /// What it does.
-    pub fn operation(&self) -> &OperationSpec {
-        &self.operation
     }
 }
 
@@ -152,7 +143,7 @@ impl Topology {
 
     /// The nodes in an order in which each comes after those that it waits for. Fewer than all:
     /// there is a cycle.
-    fn sorted(&self) -> Vec<usize> {
+    pub(crate) fn sorted(&self) -> Vec<usize> {
         let mut waits_for = vec![0usize; self.nodes.len()];
         for edge in &self.edges {
             // INVARIANT: `new` has checked both ends of every edge.

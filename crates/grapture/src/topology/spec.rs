@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dim3::Dim3;
 use crate::topology::Topology;
+use crate::topology::show::shortened;
 
 /// What a node of a [`Topology`] does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,8 +50,53 @@ pub enum OperationSpec {
     EventWait,
     /// It runs another graph.
     ChildGraph(Topology),
+    /// It runs graphs by the value of its condition.
+    Conditional {
+        /// How the value chooses.
+        form: ConditionalForm,
+        /// The graphs that it chooses from.
+        bodies: Vec<Topology>,
+    },
+    /// It allocates memory.
+    Allocation {
+        /// How much, in bytes.
+        bytes: usize,
+    },
+    /// It frees memory.
+    Free,
+    /// It waits for words of memory and writes words.
+    BatchMemOp {
+        /// How many operations it makes.
+        operations: usize,
+    },
     /// It does something that has no form here: the name of its kind.
     Other(String),
+}
+
+/// How the value of a condition chooses what runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ConditionalForm {
+    /// The first body unless it is 0, else the second if there is one.
+    If,
+    /// The body, again and again until it is 0.
+    While,
+    /// The body of that number, if there is one.
+    Switch,
+    /// A form that this version of the library does not know, by the driver's number.
+    Other(u32),
+}
+
+impl fmt::Display for ConditionalForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConditionalForm::If => f.write_str("if"),
+            ConditionalForm::While => f.write_str("while"),
+            ConditionalForm::Switch => f.write_str("switch"),
+            ConditionalForm::Other(number) => write!(f, "form {number}"),
+        }
+    }
 }
 
 /// Between what kinds of memory a copy goes.
@@ -86,7 +132,7 @@ impl fmt::Display for OperationSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             OperationSpec::Kernel { name, grid, block, shared_bytes } => {
-                write!(f, "kernel {name}, {grid} blocks of {block} threads")?;
+                write!(f, "kernel {}, {grid} blocks of {block} threads", shortened(name))?;
                 if *shared_bytes > 0 {
                     write!(f, ", {shared_bytes} bytes shared")?;
                 }
@@ -105,7 +151,67 @@ impl fmt::Display for OperationSpec {
             OperationSpec::ChildGraph(topology) => {
                 write!(f, "child graph of {} nodes", topology.nodes().len())
             }
+            OperationSpec::Conditional { form, bodies } => {
+                write!(f, "{form} of {}", count(bodies.len(), "body", "bodies"))
+            }
+            OperationSpec::Allocation { bytes } => write!(f, "allocation of {bytes} bytes"),
+            OperationSpec::Free => f.write_str("free"),
+            OperationSpec::BatchMemOp { operations } => {
+                write!(
+                    f,
+                    "batch of {}",
+                    count(*operations, "memory operation", "memory operations")
+                )
+            }
             OperationSpec::Other(kind) => write!(f, "other: {kind}"),
+        }
+    }
+}
+
+fn count(count: usize, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
+}
+
+impl OperationSpec {
+    /// The graphs within it, each with what it is there.
+    pub(crate) fn inner(&self) -> Vec<(String, &Topology)> {
+        match self {
+            OperationSpec::ChildGraph(child) => vec![("child graph".to_owned(), child)],
+            OperationSpec::Conditional { bodies, .. } => bodies
+                .iter()
+                .enumerate()
+                .map(|(index, body)| (format!("body {index}"), body))
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The kind, and which one of it: what does not change when a parameter does.
+    pub(crate) fn title(&self) -> String {
+        match self {
+            OperationSpec::Kernel { name, .. } => format!("kernel {name}"),
+            OperationSpec::Conditional { form, .. } => format!("conditional {form}"),
+            OperationSpec::Other(kind) => kind.clone(),
+            other => other.kind_name().to_owned(),
+        }
+    }
+
+    /// The kind.
+    pub(crate) fn kind_name(&self) -> &'static str {
+        match self {
+            OperationSpec::Kernel { .. } => "kernel",
+            OperationSpec::Copy { .. } => "copy",
+            OperationSpec::Fill { .. } => "fill",
+            OperationSpec::Host => "host function",
+            OperationSpec::Empty => "empty",
+            OperationSpec::EventRecord => "event record",
+            OperationSpec::EventWait => "event wait",
+            OperationSpec::ChildGraph(_) => "child graph",
+            OperationSpec::Conditional { .. } => "conditional",
+            OperationSpec::Allocation { .. } => "allocation",
+            OperationSpec::Free => "free",
+            OperationSpec::BatchMemOp { .. } => "batch of memory operations",
+            OperationSpec::Other(_) => "other",
         }
     }
 }

@@ -81,7 +81,7 @@ fn a_batch_is_told_back(setup: &Setup) {
     assert_eq!(graph.node(none).unwrap().params().unwrap(), NodeParams::BatchMemOp(vec![]));
     assert_eq!(
         graph.topology().unwrap().nodes()[0].operation(),
-        &OperationSpec::Other("batch memory operation".to_owned())
+        &OperationSpec::BatchMemOp { operations: 5 }
     );
 }
 

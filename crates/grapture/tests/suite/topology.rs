@@ -1,7 +1,8 @@
 //! Topologies: equality up to node order, DOT, JSON and the list to read. Needs no driver.
 
 use grapture::{
-    CopyDirection, CudaError, Dim3, OperationSpec, Topology, TopologyEdge, TopologyNode,
+    ConditionalForm, CopyDirection, CudaError, Dim3, OperationSpec, SourceLine, Topology,
+    TopologyEdge, TopologyNode,
 };
 use proptest::prelude::*;
 
@@ -44,6 +45,15 @@ fn hostile() -> Topology {
         OperationSpec::EventWait,
         OperationSpec::ChildGraph(child),
         OperationSpec::Other("conditional \\N \\G".to_owned()),
+        OperationSpec::Conditional {
+            form: ConditionalForm::If,
+            bodies: vec![topology(vec![kernel("then")], &[]), Topology::default()],
+        },
+        OperationSpec::Allocation { bytes: 1_024 },
+        OperationSpec::Free,
+        OperationSpec::BatchMemOp { operations: 1 },
+        OperationSpec::Host,
+        kernel(&format!("_Z{}E", "long_\u{1f600}".repeat(1_000))),
     ];
     let edges = vec![
         TopologyEdge::new(0, 1, true),
@@ -52,8 +62,20 @@ fn hostile() -> Topology {
         TopologyEdge::new(2, 3, false),
         TopologyEdge::new(3, 9, false),
         TopologyEdge::new(10, 9, false),
+        TopologyEdge::new(11, 15, false),
     ];
-    Topology::new(nodes.map(TopologyNode::new).into(), edges).expect("it is valid")
+    let mut nodes = nodes.map(TopologyNode::new);
+    nodes[2] = nodes[2]
+        .clone()
+        .with_parameter("from", "h0 + 16")
+        .with_parameter("to\n\"]", "d0 --> \u{202e}evil\u{202c} `x` #quot; %%{init}%%");
+    nodes[15] = nodes[15]
+        .clone()
+        .with_label(
+            "\u{1f600} \u{200f}\u{5d0}\u{200e} \"]; end --> n0 <img src=x onerror=alert(1)>",
+        )
+        .with_line(SourceLine::new("src/\"a b\".rs", 7, 9));
+    Topology::new(nodes.into(), edges).expect("it is valid")
 }
 
 /// Compares with a golden file; `GRAPTURE_BLESS=1` writes it.
@@ -69,6 +91,11 @@ fn golden(name: &str, text: &str) {
 #[test]
 fn dot_is_as_in_the_golden_file() {
     golden("hostile.dot", &hostile().to_dot());
+}
+
+#[test]
+fn mermaid_is_as_in_the_golden_file() {
+    golden("hostile.mmd", &hostile().to_mermaid());
 }
 
 #[test]
@@ -99,7 +126,8 @@ fn json_that_is_no_topology_is_refused_with_the_reason() {
         ("[]".to_owned(), "invalid length 0"),
         ("{}".to_owned(), "missing field `version`"),
         (r#"{"version": "1"}"#.to_owned(), "invalid type"),
-        (r#"{"version": 2, "topology": 7}"#.to_owned(), "it is of version 2"),
+        (r#"{"version": 3, "topology": 7}"#.to_owned(), "it is of version 3"),
+        (r#"{"version": 0, "topology": 7}"#.to_owned(), "this library reads 1 to 2"),
         (r#"{"version": 1}"#.to_owned(), "missing field `topology`"),
         (document("7"), "invalid type"),
         (document(r#"{"nodes": []}"#), "missing field `edges`"),
@@ -132,6 +160,16 @@ fn json_that_is_no_topology_is_refused_with_the_reason() {
         assert!(error.to_string().starts_with("topology.json: "), "{error}");
         assert!(error.to_string().contains(reason), "{json}: {error}");
     }
+}
+
+#[test]
+fn json_of_the_first_version_is_still_read() {
+    let json = r#"{"version": 1, "topology": {
+        "nodes": [{"operation": "host"}, {"operation": {"copy": {"direction": "other", "bytes": 1}}}],
+        "edges": [{"from": 0, "to": 1, "programmatic": false}]}}"#;
+    let read = Topology::from_json(json).expect("the first version");
+    let copy = OperationSpec::Copy { direction: CopyDirection::Other, bytes: 1 };
+    assert_eq!(read, topology(vec![OperationSpec::Host, copy], &[(0, 1)]));
 }
 
 #[test]
@@ -347,5 +385,19 @@ proptest! {
             }).count()
         };
         prop_assert_eq!(bare_quotes(&dot), bare_quotes(&plain));
+    }
+
+    /// In Mermaid there are no escapes: nothing but the quotes of the label is a quote, and no
+    /// bracket or arrow comes from a name.
+    #[test]
+    fn no_name_breaks_out_of_its_label_in_mermaid(name in any::<String>()) {
+        let labelled = TopologyNode::new(kernel(&name)).with_label(&*name);
+        let mermaid = Topology::new(vec![labelled], vec![]).expect("valid").to_mermaid();
+        prop_assert_eq!(mermaid.lines().count(), 2);
+        for mark in ['"', '[', ']'] {
+            let expected = if mark == '"' { 2 } else { 1 };
+            prop_assert_eq!(mermaid.matches(mark).count(), expected);
+        }
+        prop_assert!(!mermaid.contains("-->") && !mermaid.contains("%%"));
     }
 }

@@ -1,0 +1,180 @@
+//! [`Recorded`]: what a capture recorded, for who looks at its graph later.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use crate::capture::StreamGraphCapture;
+use crate::graph::NodeKind;
+use crate::operation::{Operation, OperationKind};
+
+/// The operations of a capture and their labels. A clone is the same list.
+#[derive(Clone, Default)]
+pub(crate) struct Recorded {
+    /// None if it is not known in which order the driver saw them.
+    operations: Option<Arc<[Operation]>>,
+    labels: Labels,
+}
+
+/// From which operation on which label stands, in order.
+#[derive(Clone, Default)]
+pub(crate) struct Labels {
+    list: Vec<(usize, Option<Arc<str>>)>,
+}
+
+/// Where a node of a captured graph comes from.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) line: &'static Location<'static>,
+    pub(crate) label: Option<&'a str>,
+}
+
+impl Labels {
+    /// Sets the label from the operation on that is to come next. Gives the one before.
+    pub(super) fn set(&mut self, next: usize, label: Option<Arc<str>>) -> Option<Arc<str>> {
+        let before = self.list.last().and_then(|(_, label)| label.clone());
+        self.list.push((next, label));
+        before
+    }
+
+    /// The label within the one that stands.
+    pub(super) fn within(&self, label: &str) -> Arc<str> {
+        match self.list.last() {
+            Some((_, Some(outer))) => format!("{outer} / {label}").into(),
+            _ => label.into(),
+        }
+    }
+
+    fn of(&self, operation: usize) -> Option<&str> {
+        let after = self.list.partition_point(|(from, _)| *from <= operation);
+        self.list.get(after.checked_sub(1)?)?.1.as_deref()
+    }
+}
+
+impl Recorded {
+    /// What one thread recorded. If others recorded too, the order is not known: the driver has
+    /// seen an operation before the log does.
+    pub(super) fn new(operations: &[Operation], labels: Labels, alone: bool) -> Recorded {
+        Recorded { operations: alone.then(|| operations.into()), labels }
+    }
+
+    /// Where the nodes come from, in the order in which they were made: those of these kinds, of
+    /// which the last ones can be `added` after the capture. Only if the others are those of the
+    /// operations, one for one: else something else made a node, and which is not known.
+    pub(crate) fn sources(
+        &self,
+        kinds: &[NodeKind],
+        added: impl Fn(usize) -> bool,
+    ) -> Option<Vec<Source<'_>>> {
+        let operations = self.operations.as_deref()?.iter().enumerate();
+        let mut sources = Vec::with_capacity(kinds.len());
+        for (index, operation) in operations {
+            let Some(kind) = node_of(operation.kind) else { continue };
+            if kinds.get(sources.len()) != Some(&kind) {
+                return None;
+            }
+            sources.push(Source { line: operation.location, label: self.labels.of(index) });
+        }
+        (sources.len()..kinds.len()).all(added).then_some(sources)
+    }
+
+    /// Forgets all, since the nodes are no more those of the operations.
+    pub(crate) fn forget(&mut self) {
+        *self = Recorded::default();
+    }
+}
+
+/// The kind of the node that an operation makes; none if it makes no node.
+fn node_of(kind: OperationKind) -> Option<NodeKind> {
+    Some(match kind {
+        OperationKind::Kernel => NodeKind::Kernel,
+        OperationKind::Copy => NodeKind::Memcpy,
+        OperationKind::Fill => NodeKind::Memset,
+        OperationKind::HostFunction => NodeKind::Host,
+        OperationKind::EventRecord | OperationKind::EventWait => return None,
+        OperationKind::EventRecordExternal => NodeKind::EventRecord,
+        OperationKind::EventWaitExternal => NodeKind::EventWait,
+        OperationKind::Allocation => NodeKind::MemAlloc,
+        OperationKind::Free => NodeKind::MemFree,
+    })
+}
+
+impl StreamGraphCapture<'_> {
+    /// Runs `record`, and has the nodes of the operations that this thread submits in it carry a
+    /// label: [`Graph::topology`](crate::Graph::topology) and
+    /// [`Graph::profile`](crate::Graph::profile) show it. Within another label it is added to that
+    /// one, after a `/`. It costs nothing at each operation.
+    ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let mut buffer = DeviceBuffer::<u32>::zeroed(&context, 64)?;
+    /// let graph = stream.capture(CaptureMode::ThreadLocal, |capture| {
+    ///     capture.labelled("reset", || buffer.fill(0, &stream))?;
+    ///     stream.host_function(|| {})
+    /// })?;
+    /// let labels: Vec<_> = graph.topology()?.nodes().iter().map(|node| node.label().map(String::from)).collect();
+    /// assert_eq!(labels, [Some("reset".to_owned()), None]);
+    /// # Ok::<(), CudaError>(())
+    /// ```
+    pub fn labelled<R>(&self, label: &str, record: impl FnOnce() -> R) -> R {
+        /// Puts the label before back, also when `record` panics.
+        struct PutBack<'a, 's>(&'a StreamGraphCapture<'s>, Option<Arc<str>>);
+        impl Drop for PutBack<'_, '_> {
+            fn drop(&mut self) {
+                self.0.log.label(|next, labels| labels.set(next, self.1.take()));
+            }
+        }
+        let before = self.log.label(|next, labels| {
+            let label = labels.within(label);
+            labels.set(next, Some(label))
+        });
+        let _put_back = PutBack(self, before.flatten());
+        record()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Labels, Recorded};
+    use crate::graph::NodeKind;
+    use crate::operation::{Operation, OperationKind};
+
+    fn recorded(kinds: &[OperationKind]) -> Recorded {
+        let operations: Vec<_> = kinds.iter().map(|kind| Operation::new(*kind)).collect();
+        Recorded::new(&operations, Labels::default(), true)
+    }
+
+    #[test]
+    fn a_node_has_a_source_only_if_all_have() {
+        use OperationKind::{Copy, EventRecord, EventWait, Kernel};
+        let recorded = recorded(&[Kernel, EventRecord, EventWait, Copy]);
+        let count =
+            |kinds: &[NodeKind]| recorded.sources(kinds, |_| false).map(|sources| sources.len());
+        assert_eq!(count(&[NodeKind::Kernel, NodeKind::Memcpy]), Some(2));
+        assert_eq!(count(&[NodeKind::Memcpy, NodeKind::Kernel]), None);
+        assert_eq!(count(&[NodeKind::Kernel]), None);
+        assert_eq!(count(&[NodeKind::Kernel, NodeKind::Memcpy, NodeKind::Memcpy]), None);
+        let last_was_added = |index| index == 2;
+        let three = [NodeKind::Kernel, NodeKind::Memcpy, NodeKind::Memcpy];
+        assert_eq!(recorded.sources(&three, last_was_added).map(|sources| sources.len()), Some(2));
+        assert_eq!(count(&[NodeKind::Kernel, NodeKind::Kernel, NodeKind::Memcpy]), None);
+        assert!(Recorded::default().sources(&[], |_| true).is_none());
+    }
+
+    #[test]
+    fn labels_stand_from_their_operation_to_the_next() {
+        let mut labels = Labels::default();
+        assert_eq!(labels.of(0), None);
+        let before = labels.set(2, Some("outer".into()));
+        assert_eq!(before, None);
+        let inner = labels.within("inner");
+        let outer = labels.set(3, Some(inner));
+        labels.set(5, outer);
+        labels.set(6, before);
+        let all: Vec<_> = (0..7).map(|index| labels.of(index)).collect();
+        let (outer, inner) = (Some("outer"), Some("outer / inner"));
+        assert_eq!(all, [None, None, outer, inner, inner, outer, None]);
+    }
+}

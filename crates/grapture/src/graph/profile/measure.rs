@@ -1,0 +1,166 @@
+//! The measurement of a graph.
+
+use std::time::Duration;
+
+use grapture_sys::{CU_EVENT_DEFAULT, CUDA_ERROR_INVALID_VALUE};
+
+use crate::error::{CudaError, CudaResult};
+use crate::graph::exec::{check_launch_stream, launch_into_capture};
+use crate::graph::profile::critical::critical_path;
+use crate::graph::profile::instrument::{Instrumented, Interval, is_supported};
+use crate::graph::profile::{NodeProfile, Profile, Timing};
+use crate::graph::{Graph, GraphExec, InstantiateOptions};
+use crate::raw_event::RawEvent;
+use crate::stream::Stream;
+
+impl Graph {
+    /// Measures how long each node takes. Blocks until that is done.
+    ///
+    /// It **runs the graph** `2 * (runs + 1)` times on the stream: as it is, and a copy in which an
+    /// event follows each node, in turn, the first of each to warm up. So whatever the nodes do to
+    /// memory and to the host is done as often.
+    ///
+    /// The whole of a child graph is measured as one node.
+    ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// let stream = Stream::new(&context)?;
+    /// let mut buffer = DeviceBuffer::<u32>::zeroed(&context, 1024)?;
+    /// let graph = stream.capture(CaptureMode::ThreadLocal, |_| {
+    ///     buffer.fill(1, &stream)?;
+    ///     stream.host_function(|| {})
+    /// })?;
+    /// let profile = graph.profile(&stream, 10)?;
+    /// assert_eq!(profile.critical_path(), [0, 1]);
+    /// println!("{profile}");
+    /// # Ok::<(), CudaError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`](CudaError::Refused): no runs; a stream of another context, or that captures; a
+    /// node that allocates or frees memory or is conditional (the driver copies no graph that has
+    /// one), or that waits for or signals an external semaphore.
+    /// [`NotSupported`](CudaError::NotSupported): the driver is older than 11.1. Else as
+    /// [`instantiate`](Graph::instantiate) and [`launch`](GraphExec::launch).
+    #[doc(alias = "cuEventElapsedTime")]
+    pub fn profile(&self, stream: &Stream, runs: usize) -> CudaResult<Profile> {
+        check_runs(self, stream, runs)?;
+        let plain = self.instantiate()?;
+        measure(self, &plain, stream, runs, &InstantiateOptions::new())
+    }
+}
+
+impl GraphExec {
+    /// Measures how long each node takes, as [`Graph::profile`] does; it is this executable that
+    /// is run as it is. Blocks until that is done.
+    ///
+    /// # Errors
+    ///
+    /// As [`Graph::profile`]. [`Refused`](CudaError::Refused): the executable did not keep its
+    /// [graph](GraphExec::graph), of which the measured copy is made.
+    pub fn profile(&self, stream: &Stream, runs: usize) -> CudaResult<Profile> {
+        let graph = self.graph().ok_or_else(|| {
+            refused(
+                "graph",
+                "the executable did not keep it, and the driver does not tell what an executable \
+                 does: use `Graph::profile`",
+            )
+        })?;
+        check_runs(graph, stream, runs)?;
+        let options = InstantiateOptions::new().flags(self.flags()?);
+        measure(graph, self, stream, runs, &options)
+    }
+}
+
+fn check_runs(graph: &Graph, stream: &Stream, runs: usize) -> CudaResult<()> {
+    if !is_supported(graph) {
+        return Err(CudaError::NotSupported);
+    }
+    if runs == 0 {
+        return Err(refused("runs", "it is 0: measure at least once"));
+    }
+    check_launch_stream(graph.context(), stream)
+}
+
+fn measure(
+    graph: &Graph,
+    plain: &GraphExec,
+    stream: &Stream,
+    runs: usize,
+    options: &InstantiateOptions,
+) -> CudaResult<Profile> {
+    let topology = graph.topology()?;
+    let copy = Instrumented::new(graph, options)?;
+    let watch = Watch::new(stream)?;
+    let (mut replays, mut profiled) = (Vec::new(), Vec::new());
+    let mut intervals: Vec<Vec<Interval>> = vec![Vec::new(); copy.nodes.len()];
+    for run in 0..=runs {
+        let (replay, marked) = (watch.time(plain)?, watch.time(&copy.exec)?);
+        if run == 0 {
+            continue;
+        }
+        replays.push(replay);
+        profiled.push(marked);
+        for (node, interval) in intervals.iter_mut().zip(copy.read(&watch.start)?) {
+            node.push(interval);
+        }
+    }
+    let starts: Vec<_> = intervals.iter().map(|node| timing(node, |one| one.start)).collect();
+    let times: Vec<_> = intervals.iter().map(|node| timing(node, |one| one.time)).collect();
+    let medians: Vec<Duration> = times.iter().map(|time| time.median).collect();
+    let critical_path = critical_path(&copy.before, &topology.sorted(), &medians);
+    let nodes = starts.into_iter().zip(times).enumerate();
+    let nodes = nodes.map(|(index, (start, time))| NodeProfile {
+        start: start.median,
+        time,
+        critical: critical_path.contains(&index),
+    });
+    Ok(Profile {
+        nodes: nodes.collect(),
+        topology,
+        ids: copy.nodes,
+        critical_path,
+        runs,
+        replay: Timing::of(replays),
+        profiled: Timing::of(profiled),
+    })
+}
+
+fn timing(intervals: &[Interval], of: impl Fn(&Interval) -> Duration) -> Timing {
+    Timing::of(intervals.iter().map(of).collect())
+}
+
+/// Times launches on a stream.
+struct Watch<'a> {
+    stream: &'a Stream,
+    start: RawEvent,
+    end: RawEvent,
+}
+
+impl<'a> Watch<'a> {
+    fn new(stream: &'a Stream) -> CudaResult<Watch<'a>> {
+        let event = || RawEvent::with_flags(stream.context(), CU_EVENT_DEFAULT.0);
+        Ok(Watch { stream, start: event()?, end: event()? })
+    }
+
+    /// Launches once and waits for the end.
+    fn time(&self, exec: &GraphExec) -> CudaResult<Duration> {
+        self.record(&self.start)?;
+        exec.launch(self.stream)?;
+        self.record(&self.end)?;
+        self.end.synchronize()?;
+        self.end.elapsed_since(&self.start)
+    }
+
+    fn record(&self, event: &RawEvent) -> CudaResult<()> {
+        self.stream.outside_capture(|| event.record(self.stream))?.ok_or_else(launch_into_capture)
+    }
+}
+
+#[cold]
+fn refused(what: &'static str, problem: &str) -> CudaError {
+    CudaError::refused(CUDA_ERROR_INVALID_VALUE, what, problem)
+}
