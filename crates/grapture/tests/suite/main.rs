@@ -25,7 +25,7 @@ mod memory_ordered;
 mod pinned;
 mod profile;
 mod recorder;
-mod soak;
 mod seeing;
+mod soak;
 mod topology;
 mod topology_diff;

@@ -1,6 +1,9 @@
 //! Graphs and executables.
 
-use grapture::{InstantiateFlags, InstantiateOptions, Stream};
+use grapture::{
+    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, InstantiateFlags, InstantiateOptions, Stream,
+    StreamGraphCapture,
+};
 use grapture_sys::Function;
 
 use crate::engine::{Row, row};
@@ -12,6 +15,13 @@ const MARKS: &[Function] =
 
 /// The context is entered for the instantiation, which is asked for again to learn the reason.
 pub const ASKED_AGAIN: &[Function] = &[Function::cuCtxPushCurrent_v2];
+
+/// Memory that the driver says nothing of has no name in a topology.
+const UNNAMED: &[Function] = &[
+    Function::cuCtxPushCurrent_v2,
+    Function::cuMemGetAddressRange_v2,
+    Function::cuPointerGetAttribute,
+];
 
 pub const ROWS: &[Row] = &[
     row("Graph::node_count", |w| {
@@ -33,7 +43,23 @@ pub const ROWS: &[Row] = &[
     row("Graph::topology", |w| {
         let graph = w.graph();
         w.attempt(|| graph.topology());
-    }),
+    })
+    .tolerates(UNNAMED),
+    row("Graph::profile", |w| {
+        let graph = w.graph();
+        w.attempt(|| graph.profile(&w.stream, 2));
+    })
+    .tolerates(UNNAMED),
+    row("GraphExec::profile", |w| {
+        let mut words = w.buffer();
+        w.attempt(|| {
+            let capture =
+                StreamGraphCapture::begin(&w.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)?;
+            w.launch(&mut words, &w.stream)?;
+            capture.end()?.profile(&w.stream, 2)
+        });
+    })
+    .tolerates(UNNAMED),
     row("Graph::write_debug_dot", |w| {
         let (graph, file) = (w.graph(), tempfile::NamedTempFile::new().unwrap());
         w.attempt(|| graph.write_debug_dot(file.path(), true));
