@@ -314,7 +314,7 @@ impl Graph {
         let after = if nodes.is_empty() { ptr::null() } else { nodes.as_ptr() };
         let place = Place { functions, graph: self.raw, after, count: nodes.len() };
         let mut raw = ptr::null_mut();
-        if let Err(error) = add(&place, &mut raw) {
+        if let Err(error) = self.context.enter(|_| add(&place, &mut raw)) {
             if !raw.is_null() {
                 // SAFETY: a node of this graph that nobody knows.
                 let code = unsafe { (functions.cuGraphDestroyNode)(raw) };

@@ -34,7 +34,8 @@ impl Graph {
         self.refuse_memory_nodes(NO_CLONE)?;
         let mut raw = ptr::null_mut();
         // SAFETY: a live graph and a live out-pointer.
-        check(unsafe { (self.functions().cuGraphClone)(&mut raw, self.raw) })
+        self.context
+            .enter(|functions| check(unsafe { (functions.cuGraphClone)(&mut raw, self.raw) }))
             .map_err(|error| self.why_not(error, NO_CLONE))?;
         // It owns all that this one does until the names of the nodes are known.
         let share = self.share().clone();

@@ -1,5 +1,6 @@
 //! [`NodeRef`] and [`NodeMut`]: one node of a graph, to look at and to change.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUDA_KERNEL_NODE_PARAMS_v2, CUgraph
 
 use crate::error::{CudaError, CudaResult, check};
 use crate::event::Event;
+use crate::graph::read::Side;
 use crate::graph::{BatchNode, CopyNode, EdgeData, FillNode, Graph, NodeId, NodeKind, NodeParams};
 use crate::host_function::Call;
 use crate::launch::{KernelAttribute, LaunchBuilder, before_contexts, check_cluster};
@@ -106,8 +108,7 @@ impl NodeRef<'_> {
     /// As the driver answers.
     #[doc(alias = "cuGraphNodeGetDependencies")]
     pub fn dependencies(&self) -> CudaResult<Vec<(NodeId, EdgeData)>> {
-        let edges = self.graph.edges()?.into_iter();
-        Ok(edges.filter(|edge| edge.to == self.id).map(|edge| (edge.from, edge.data)).collect())
+        self.neighbours(Side::Before)
     }
 
     /// The nodes that wait for it, and for what of it.
@@ -117,8 +118,12 @@ impl NodeRef<'_> {
     /// As the driver answers.
     #[doc(alias = "cuGraphNodeGetDependentNodes")]
     pub fn dependents(&self) -> CudaResult<Vec<(NodeId, EdgeData)>> {
-        let edges = self.graph.edges()?.into_iter();
-        Ok(edges.filter(|edge| edge.from == self.id).map(|edge| (edge.to, edge.data)).collect())
+        self.neighbours(Side::After)
+    }
+
+    fn neighbours(&self, side: Side) -> CudaResult<Vec<(NodeId, EdgeData)>> {
+        let neighbours = self.graph.reader().neighbours(self.raw, side)?.into_iter();
+        Ok(neighbours.map(|(raw, data)| (self.graph.id(raw), data)).collect())
     }
 }
 
@@ -342,7 +347,7 @@ impl Graph {
             self.require_memory(memory)?;
             self.require_order(memory.allocated_by, node)?;
         }
-        set(self)?;
+        self.context.enter(|_| set(self))?;
         owners.graph_memory().for_each(|memory| memory.add_user(node));
         drop_contained(self.share_mut().set(node, owners));
         Ok(())
@@ -350,19 +355,14 @@ impl Graph {
 
     /// Refuses a node that does not come after another one.
     fn require_order(&self, first: NodeId, then: NodeId) -> CudaResult<()> {
-        let edges = self.edges()?;
-        let (mut behind, mut next) = (vec![first], 0);
-        while let Some(node) = behind.get(next).copied() {
-            if node == then {
+        let reader = self.reader();
+        let (mut seen, mut next) = (HashSet::from([first.as_raw()]), vec![first.as_raw()]);
+        while let Some(node) = next.pop() {
+            if node == then.as_raw() {
                 return Ok(());
             }
-            next += 1;
-            let further = edges.iter().filter(|edge| edge.from == node).map(|edge| edge.to);
-            for node in further {
-                if !behind.contains(&node) {
-                    behind.push(node);
-                }
-            }
+            let behind = reader.neighbours(node, Side::After)?.into_iter();
+            next.extend(behind.map(|(node, _)| node).filter(|node| seen.insert(*node)));
         }
         Err(CudaError::refused(
             CUDA_ERROR_INVALID_VALUE,
