@@ -340,6 +340,7 @@ fn pinned_memory_that_a_node_used_before_is_free(setup: &Setup) {
     let copy = CopyNode::to_pinned(&mut first, &word).unwrap();
     let node = graph.add_copy(copy, &[]).unwrap();
     let before = graph.instantiate().unwrap();
+    before.launch(&stream).unwrap();
     let copy = CopyNode::to_pinned(&mut second, &word).unwrap();
     graph.node_mut(node).unwrap().set_copy(copy).unwrap();
     let after = graph.instantiate().unwrap();
