@@ -4,8 +4,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use grapture_sys::{
-    CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED, CUDA_KERNEL_NODE_PARAMS_v2, CUgraph,
-    CUgraphNode, Function, Functions,
+    CUDA_ERROR_INVALID_VALUE, CUDA_KERNEL_NODE_PARAMS_v2, CUgraph, CUgraphNode, Function, Functions,
 };
 
 use crate::context::Context;
@@ -314,7 +313,7 @@ impl Graph {
         let after = if nodes.is_empty() { ptr::null() } else { nodes.as_ptr() };
         let place = Place { functions, graph: self.raw, after, count: nodes.len() };
         let mut raw = ptr::null_mut();
-        if let Err(error) = self.context.enter(|_| add(&place, &mut raw)) {
+        if let Err(error) = add(&place, &mut raw) {
             if !raw.is_null() {
                 // SAFETY: a node of this graph that nobody knows.
                 let code = unsafe { (functions.cuGraphDestroyNode)(raw) };
@@ -359,6 +358,8 @@ impl Graph {
     }
 }
 
+/// Without a context that is current the driver crashes, whatever the parameters say (measured).
+///
 /// # Safety
 ///
 /// The parameters are those of a live kernel of the context, with its arguments.
@@ -369,19 +370,16 @@ unsafe fn add_kernel(
     params: &CUDA_KERNEL_NODE_PARAMS_v2,
 ) -> CudaResult<()> {
     let Place { functions, graph, after, count } = *place;
-    let driver = context.driver();
-    if driver.has(Function::cuGraphAddKernelNode_v2) {
-        // SAFETY: the caller's promise; a live graph and nodes of it.
-        return check(unsafe {
-            (functions.cuGraphAddKernelNode_v2)(node, graph, after, count, params)
-        });
-    }
-    if !driver.has(Function::cuGraphAddKernelNode) {
-        return Err(CudaError::from(CUDA_ERROR_NOT_SUPPORTED));
-    }
-    let old = before_contexts(params);
-    context.enter(|functions| {
+    let mut add = || {
+        if context.driver().has(Function::cuGraphAddKernelNode_v2) {
+            // SAFETY: the caller's promise; a live graph and nodes of it.
+            return unsafe {
+                (functions.cuGraphAddKernelNode_v2)(node, graph, after, count, params)
+            };
+        }
+        let old = before_contexts(params);
         // SAFETY: as above. The node acts on the context that is current, which is the graph's.
-        check(unsafe { (functions.cuGraphAddKernelNode)(node, graph, after, count, &old) })
-    })
+        unsafe { (functions.cuGraphAddKernelNode)(node, graph, after, count, &old) }
+    };
+    context.enter(|_| check(add()))
 }

@@ -103,11 +103,9 @@ impl Graph {
         let mut params =
             CUgraphNodeParams { type_: CU_GRAPH_NODE_TYPE_GRAPH, ..CUgraphNodeParams::default() };
         params.__bindgen_anon_1.graph.graph = child.raw;
-        let set = self.context.enter(|functions| {
-            // SAFETY: a node of this graph, and a live graph, which the driver copies.
-            check(unsafe { (functions.cuGraphNodeSetParams)(raw, &mut params) })
-        });
-        set.map_err(|error| child.why_not(error, NO_COPY))?;
+        // SAFETY: a node of this graph, and a live graph, which the driver copies.
+        check(unsafe { (self.functions().cuGraphNodeSetParams)(raw, &mut params) })
+            .map_err(|error| child.why_not(error, NO_COPY))?;
         drop_contained(self.share_mut().set(node, child.owners()));
         Ok(())
     }

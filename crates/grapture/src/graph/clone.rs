@@ -33,11 +33,9 @@ impl Graph {
     pub fn try_clone(&self) -> CudaResult<Graph> {
         self.refuse_memory_nodes(NO_CLONE)?;
         let mut raw = ptr::null_mut();
-        let made = self.context.enter(|functions| {
-            // SAFETY: a live graph and a live out-pointer.
-            check(unsafe { (functions.cuGraphClone)(&mut raw, self.raw) })
-        });
-        made.map_err(|error| self.why_not(error, NO_CLONE))?;
+        // SAFETY: a live graph and a live out-pointer.
+        check(unsafe { (self.functions().cuGraphClone)(&mut raw, self.raw) })
+            .map_err(|error| self.why_not(error, NO_CLONE))?;
         // It owns all that this one does until the names of the nodes are known.
         let share = self.share().clone();
         // SAFETY: it was just made, and is nobody else's.

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUDA_KERNEL_NODE_PARAMS_v2, CUgraphNode, Function};
+use grapture_sys::{
+    CUDA_ERROR_INVALID_VALUE, CUDA_KERNEL_NODE_PARAMS_v2, CUgraphNode, Function, Functions,
+};
 
 use crate::error::{CudaError, CudaResult, check};
 use crate::event::Event;
@@ -347,7 +349,7 @@ impl Graph {
             self.require_memory(memory)?;
             self.require_order(memory.allocated_by, node)?;
         }
-        self.context.enter(|_| set(self))?;
+        set(self)?;
         owners.graph_memory().for_each(|memory| memory.add_user(node));
         drop_contained(self.share_mut().set(node, owners));
         Ok(())
@@ -372,6 +374,8 @@ impl Graph {
     }
 }
 
+/// Without a context that is current the driver crashes, whatever the parameters say (measured).
+///
 /// # Safety
 ///
 /// A kernel node of the graph, and the parameters of a live kernel of its context.
@@ -380,16 +384,16 @@ unsafe fn set_kernel(
     node: CUgraphNode,
     params: &CUDA_KERNEL_NODE_PARAMS_v2,
 ) -> CudaResult<()> {
-    let functions = graph.functions();
-    if graph.context.driver().has(Function::cuGraphKernelNodeSetParams_v2) {
-        // SAFETY: the caller's promise.
-        return check(unsafe { (functions.cuGraphKernelNodeSetParams_v2)(node, params) });
-    }
-    let old = before_contexts(params);
-    graph.context.enter(|functions| {
+    let set = |functions: &Functions| {
+        if graph.context.driver().has(Function::cuGraphKernelNodeSetParams_v2) {
+            // SAFETY: the caller's promise.
+            return unsafe { (functions.cuGraphKernelNodeSetParams_v2)(node, params) };
+        }
+        let old = before_contexts(params);
         // SAFETY: the caller's promise. The context that is current is the graph's.
-        check(unsafe { (functions.cuGraphKernelNodeSetParams)(node, &old) })
-    })
+        unsafe { (functions.cuGraphKernelNodeSetParams)(node, &old) }
+    };
+    graph.context.enter(|functions| check(set(functions)))
 }
 
 impl fmt::Debug for NodeMut<'_> {
