@@ -331,7 +331,7 @@ impl NodeMut<'_> {
         Err(CudaError::refused(
             CUDA_ERROR_INVALID_VALUE,
             "node",
-            format!("it is a {} node, and not a {kind} node", self.kind),
+            format!("its kind is `{}`, and the call is for `{kind}`", self.kind),
         ))
     }
 }
