@@ -32,6 +32,9 @@ impl Graph {
     /// these are done: nothing but the dependencies orders it, whatever memory it uses. The graph
     /// keeps alive what its nodes use, and so does whatever is made from it (O2).
     ///
+    /// Adding a node does not block, unless it uses memory that was allocated in the order of a
+    /// stream: that is waited for.
+    ///
     /// ```
     /// # use grapture::*;
     /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
