@@ -224,15 +224,13 @@ fn sim_what_cannot_be_read_or_copied_leaves_nothing() {
 #[test]
 fn sim_memory_that_cannot_be_planned_changes_nothing() {
     sweep("add_alloc and add_free", |world| {
-        let context = &world.setup.context;
-        let mut graph = Graph::new(context)?;
+        let World { setup, stream, words, .. } = world;
+        let mut graph = Graph::new(&setup.context)?;
         let scratch: GraphBuffer<u32> = again(|| graph.add_alloc(4, &[]))?;
-        let copy = CopyNode::device(&mut world.words, &scratch)?;
-        again(|| graph.add_copy(CopyNode::device(&mut world.words, &scratch)?, &[]).map(drop_id))?;
-        drop(copy);
-        again(|| graph.add_free(&scratch, &[]).map(drop_id))?;
-        graph.instantiate()?.launch(&world.stream)?;
-        world.stream.synchronize()
+        again(|| graph.add_copy(CopyNode::device(words, &scratch)?, &[]))?;
+        again(|| graph.add_free(&scratch, &[]))?;
+        graph.instantiate()?.launch(stream)?;
+        stream.synchronize()
     });
 }
 
@@ -281,4 +279,27 @@ fn sim_a_closure_that_fails_leaves_the_graph_or_empties_it() {
         drop(world);
         assert_clean(&sim, &driver, &format!("call {nth}"));
     }
+}
+
+/// A graph that moved into a node, or was lost with a broken capture, is the driver's.
+#[test]
+fn sim_no_graph_is_destroyed_twice() {
+    count_failed_releases();
+    let sim = Simulation::new(SimConfig::default());
+    let mut world = World::new(Driver::from(sim.driver()));
+    let child = Graph::new(&world.setup.context).unwrap();
+    world.graph.add_child_moved(child, &[]).unwrap();
+    let World { stream, graph, .. } = &mut world;
+    let broken = stream.capture_into(graph, &[], CaptureMode::Relaxed, |_| {
+        // SAFETY: a live stream.
+        let query =
+            unsafe { (stream.driver().as_raw().functions().cuStreamQuery)(stream.as_raw()) };
+        assert_eq!(query.0, 900);
+        Ok(())
+    });
+    assert!(matches!(broken, Err(CudaError::Capture(_))));
+    let driver = world.setup.driver.clone();
+    drop(world);
+    assert_eq!(FAILED_RELEASES.get(), 0);
+    assert_clean(&sim, &driver, "both");
 }

@@ -5,7 +5,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use grapture::{
-    CaptureMode, Context, CudaError, DeviceBuffer, Driver, Event, Module, Stream,
+    CaptureMode, Context, CudaError, DeviceBuffer, Driver, Event, FillNode, Graph, Module, Stream,
     StreamGraphCapture,
 };
 use grapture_sim::{RaceCheck, SimConfig, Simulation};
@@ -198,5 +198,64 @@ fn sim_eight_devices_capture_at_once() {
             });
         }
     });
+    assert_clean(&sim, places);
+}
+
+/// A node runs in the context of its own graph, also where that is embedded in one of another
+/// device, whatever is current on the thread.
+#[test]
+fn sim_a_child_runs_on_its_own_device() {
+    let (sim, places) = places(2);
+    let mut words = [places[0].upload(&[1]), places[1].upload(&[1])];
+    let build = |place: &Place, word: &mut DeviceBuffer<u32>, value: u32| {
+        let kernel = place.module.kernel("mul_add").unwrap();
+        let launch = kernel.launch_builder(1, 1).arg_mut(word).value(10u32).value(value);
+        let mut graph = Graph::new(&place.context).unwrap();
+        // SAFETY: `mul_add` takes the address of a word and two values.
+        let node = unsafe { graph.add_kernel(launch, &[]) }.unwrap();
+        (graph, node)
+    };
+    let (mut graph, first) = build(&places[0], &mut words[0], 2);
+    let (child, _) = build(&places[1], &mut words[1], 3);
+    let embedded = graph.add_child(&child, &[first]).unwrap();
+    let moved = graph.add_child_moved(child, &[embedded]).unwrap();
+    let event = Event::new(&places[1].context).unwrap();
+    graph.add_event_wait(&event, &[moved]).unwrap();
+    // What belongs to another context than the graph goes into a graph of its own.
+    let fill = FillNode::new(&mut words[1], 0).unwrap();
+    let refused = graph.add_fill(fill, &[]).unwrap_err();
+    assert!(refused.to_string().starts_with("fill: it belongs to another context"), "{refused}");
+    let refused = graph.add_event_record(&event, &[]).unwrap_err();
+    assert!(refused.to_string().starts_with("event: it belongs to another context"), "{refused}");
+
+    let exec = graph.instantiate().unwrap();
+    drop(graph);
+    exec.launch(&places[0].stream).unwrap();
+    places[0].stream.synchronize().unwrap();
+    assert_eq!(words[0].to_vec(&places[0].stream).unwrap(), [12]);
+    assert_eq!(words[1].to_vec(&places[1].stream).unwrap(), [133]);
+    drop((words, exec, event));
+    assert_clean(&sim, places);
+}
+
+/// A capture on a stream of another device adds to a graph.
+#[test]
+fn sim_a_stream_of_another_device_is_captured_into_a_graph() {
+    let (sim, places) = places(2);
+    let mut words = [places[0].upload(&[1]), places[1].upload(&[1])];
+    let mut graph = Graph::new(&places[0].context).unwrap();
+    let [first, second] = &mut words;
+    let filled = graph.add_fill(FillNode::new(first, 5).unwrap(), &[]).unwrap();
+    let stream = &places[1].stream;
+    let last = stream
+        .capture_into(&mut graph, &[filled], CaptureMode::ThreadLocal, |_| places[1].add(second, 4))
+        .unwrap();
+    graph.add_fill(FillNode::new(first, 6).unwrap(), &last).unwrap();
+    let exec = graph.instantiate().unwrap();
+    exec.launch(&places[0].stream).unwrap();
+    places[0].stream.synchronize().unwrap();
+    assert_eq!(first.to_vec(&places[0].stream).unwrap(), [6]);
+    assert_eq!(second.to_vec(stream).unwrap(), [5]);
+    drop((words, exec, graph));
     assert_clean(&sim, places);
 }

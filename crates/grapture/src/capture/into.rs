@@ -16,9 +16,10 @@ impl Stream {
     /// Captures what `record` submits to the stream into a graph that there is, after its nodes
     /// `after`. Gives the nodes that come last on the stream: those that what follows waits for.
     ///
-    /// If `record` gives an error or panics, the graph is as it was before. But a capture that the
-    /// driver finds broken takes the graph with it: the graph is then empty, and its nodes are
-    /// nobody's any more. What was made executable before is not touched by that.
+    /// If `record` gives an error or panics, the graph is as it was before, unless it has nodes that
+    /// allocate memory: then it is empty, since the driver removes no node from it. A capture that
+    /// the driver finds broken takes the graph with it, and it is empty too. What was made
+    /// executable before is not touched by that.
     ///
     /// ```
     /// # use grapture::*;

@@ -4,8 +4,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use grapture_sys::{
-    CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED, CUDA_KERNEL_NODE_PARAMS_v2, CUgraph,
-    CUgraphNode, Function, Functions,
+    CUDA_ERROR_INVALID_VALUE, CUDA_KERNEL_NODE_PARAMS_v2, CUgraph, CUgraphNode, Function, Functions,
 };
 
 use crate::context::Context;
@@ -32,6 +31,9 @@ impl Graph {
     /// Each node comes after those that are named with it; `&[]` for none. A node runs as soon as
     /// these are done: nothing but the dependencies orders it, whatever memory it uses. The graph
     /// keeps alive what its nodes use, and so does whatever is made from it (O2).
+    ///
+    /// Adding a node does not block, unless it uses memory that was allocated in the order of a
+    /// stream: that is waited for.
     ///
     /// ```
     /// # use grapture::*;
@@ -359,6 +361,8 @@ impl Graph {
     }
 }
 
+/// Without a context that is current the driver crashes, whatever the parameters say (measured).
+///
 /// # Safety
 ///
 /// The parameters are those of a live kernel of the context, with its arguments.
@@ -369,19 +373,16 @@ unsafe fn add_kernel(
     params: &CUDA_KERNEL_NODE_PARAMS_v2,
 ) -> CudaResult<()> {
     let Place { functions, graph, after, count } = *place;
-    let driver = context.driver();
-    if driver.has(Function::cuGraphAddKernelNode_v2) {
-        // SAFETY: the caller's promise; a live graph and nodes of it.
-        return check(unsafe {
-            (functions.cuGraphAddKernelNode_v2)(node, graph, after, count, params)
-        });
-    }
-    if !driver.has(Function::cuGraphAddKernelNode) {
-        return Err(CudaError::from(CUDA_ERROR_NOT_SUPPORTED));
-    }
-    let old = before_contexts(params);
-    context.enter(|functions| {
+    let mut add = || {
+        if context.driver().has(Function::cuGraphAddKernelNode_v2) {
+            // SAFETY: the caller's promise; a live graph and nodes of it.
+            return unsafe {
+                (functions.cuGraphAddKernelNode_v2)(node, graph, after, count, params)
+            };
+        }
+        let old = before_contexts(params);
         // SAFETY: as above. The node acts on the context that is current, which is the graph's.
-        check(unsafe { (functions.cuGraphAddKernelNode)(node, graph, after, count, &old) })
-    })
+        unsafe { (functions.cuGraphAddKernelNode)(node, graph, after, count, &old) }
+    };
+    context.enter(|_| check(add()))
 }

@@ -133,11 +133,27 @@ impl CopyNode {
         target: &mut (impl DeviceSliceMut<T> + ?Sized),
         source: &[T],
     ) -> CudaResult<CopyNode> {
+        let to = whole::<T>(DeviceSlice::<T>::raw(target).bytes);
+        same_len(source.len(), to.width())?;
+        CopyNode::from_host_2d(target, to, source, Region2d::new(source.len(), 1))
+    }
+
+    /// A rectangle, from host memory to device memory, as [`from_host`](CopyNode::from_host) copies.
+    ///
+    /// # Errors
+    ///
+    /// As [`device_2d`](CopyNode::device_2d). [`OutOfMemory`](CudaError::OutOfMemory).
+    #[track_caller]
+    pub fn from_host_2d<T: Pod>(
+        target: &mut (impl DeviceSliceMut<T> + ?Sized),
+        region: Region2d,
+        source: &[T],
+        source_region: Region2d,
+    ) -> CudaResult<CopyNode> {
         let target = DeviceSlice::<T>::raw(target);
-        let (to, from) = (whole::<T>(target.bytes), Region2d::new(source.len(), 1));
-        same_len(source.len(), target.bytes / size_of::<T>().max(1))?;
         let frozen = freeze(target.context(), bytemuck::cast_slice(source))?;
-        CopyNode::of::<T>(End::Device(target), to, End::Frozen(&frozen), from)
+        let (target, source) = (End::Device(target), End::Frozen(&frozen));
+        CopyNode::of::<T>(target, region, source, source_region)
     }
 
     #[track_caller]

@@ -1,4 +1,4 @@
-//! [`Graph`]: recorded work, to look at and to make executable.
+//! [`Graph`]: work that was recorded or built, to look at, to change and to make executable.
 
 mod batch_node;
 mod build;
@@ -50,6 +50,8 @@ pub use profile::{NodeProfile, Profile, Timing};
 use read::Reader;
 
 /// A graph: operations as nodes, their order as edges. It owns what its nodes use (O2).
+///
+/// It comes from a capture, or from [`Graph::new`] and the methods that add nodes, or from both.
 ///
 /// NVIDIA: graph objects are not internally synchronised, and even calls that seem to read must
 /// not be made concurrently. So a graph can be sent to another thread, and not shared.

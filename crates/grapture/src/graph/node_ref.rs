@@ -1,12 +1,16 @@
 //! [`NodeRef`] and [`NodeMut`]: one node of a graph, to look at and to change.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUDA_KERNEL_NODE_PARAMS_v2, CUgraphNode, Function};
+use grapture_sys::{
+    CUDA_ERROR_INVALID_VALUE, CUDA_KERNEL_NODE_PARAMS_v2, CUgraphNode, Function, Functions,
+};
 
 use crate::error::{CudaError, CudaResult, check};
 use crate::event::Event;
+use crate::graph::read::Side;
 use crate::graph::{BatchNode, CopyNode, EdgeData, FillNode, Graph, NodeId, NodeKind, NodeParams};
 use crate::host_function::Call;
 use crate::launch::{KernelAttribute, LaunchBuilder, before_contexts, check_cluster};
@@ -106,8 +110,7 @@ impl NodeRef<'_> {
     /// As the driver answers.
     #[doc(alias = "cuGraphNodeGetDependencies")]
     pub fn dependencies(&self) -> CudaResult<Vec<(NodeId, EdgeData)>> {
-        let edges = self.graph.edges()?.into_iter();
-        Ok(edges.filter(|edge| edge.to == self.id).map(|edge| (edge.from, edge.data)).collect())
+        self.neighbours(Side::Before)
     }
 
     /// The nodes that wait for it, and for what of it.
@@ -117,8 +120,12 @@ impl NodeRef<'_> {
     /// As the driver answers.
     #[doc(alias = "cuGraphNodeGetDependentNodes")]
     pub fn dependents(&self) -> CudaResult<Vec<(NodeId, EdgeData)>> {
-        let edges = self.graph.edges()?.into_iter();
-        Ok(edges.filter(|edge| edge.from == self.id).map(|edge| (edge.to, edge.data)).collect())
+        self.neighbours(Side::After)
+    }
+
+    fn neighbours(&self, side: Side) -> CudaResult<Vec<(NodeId, EdgeData)>> {
+        let neighbours = self.graph.reader().neighbours(self.raw, side)?.into_iter();
+        Ok(neighbours.map(|(raw, data)| (self.graph.id(raw), data)).collect())
     }
 }
 
@@ -324,7 +331,7 @@ impl NodeMut<'_> {
         Err(CudaError::refused(
             CUDA_ERROR_INVALID_VALUE,
             "node",
-            format!("it is a {} node, and not a {kind} node", self.kind),
+            format!("its kind is `{}`, and the call is for `{kind}`", self.kind),
         ))
     }
 }
@@ -350,19 +357,14 @@ impl Graph {
 
     /// Refuses a node that does not come after another one.
     fn require_order(&self, first: NodeId, then: NodeId) -> CudaResult<()> {
-        let edges = self.edges()?;
-        let (mut behind, mut next) = (vec![first], 0);
-        while let Some(node) = behind.get(next).copied() {
-            if node == then {
+        let reader = self.reader();
+        let (mut seen, mut next) = (HashSet::from([first.as_raw()]), vec![first.as_raw()]);
+        while let Some(node) = next.pop() {
+            if node == then.as_raw() {
                 return Ok(());
             }
-            next += 1;
-            let further = edges.iter().filter(|edge| edge.from == node).map(|edge| edge.to);
-            for node in further {
-                if !behind.contains(&node) {
-                    behind.push(node);
-                }
-            }
+            let behind = reader.neighbours(node, Side::After)?.into_iter();
+            next.extend(behind.map(|(node, _)| node).filter(|node| seen.insert(*node)));
         }
         Err(CudaError::refused(
             CUDA_ERROR_INVALID_VALUE,
@@ -372,6 +374,8 @@ impl Graph {
     }
 }
 
+/// Without a context that is current the driver crashes, whatever the parameters say (measured).
+///
 /// # Safety
 ///
 /// A kernel node of the graph, and the parameters of a live kernel of its context.
@@ -380,16 +384,16 @@ unsafe fn set_kernel(
     node: CUgraphNode,
     params: &CUDA_KERNEL_NODE_PARAMS_v2,
 ) -> CudaResult<()> {
-    let functions = graph.functions();
-    if graph.context.driver().has(Function::cuGraphKernelNodeSetParams_v2) {
-        // SAFETY: the caller's promise.
-        return check(unsafe { (functions.cuGraphKernelNodeSetParams_v2)(node, params) });
-    }
-    let old = before_contexts(params);
-    graph.context.enter(|functions| {
+    let set = |functions: &Functions| {
+        if graph.context.driver().has(Function::cuGraphKernelNodeSetParams_v2) {
+            // SAFETY: the caller's promise.
+            return unsafe { (functions.cuGraphKernelNodeSetParams_v2)(node, params) };
+        }
+        let old = before_contexts(params);
         // SAFETY: the caller's promise. The context that is current is the graph's.
-        check(unsafe { (functions.cuGraphKernelNodeSetParams)(node, &old) })
-    })
+        unsafe { (functions.cuGraphKernelNodeSetParams)(node, &old) }
+    };
+    graph.context.enter(|functions| check(set(functions)))
 }
 
 impl fmt::Debug for NodeMut<'_> {

@@ -17,6 +17,23 @@ use crate::retain::Share;
 use crate::topology::names::Names;
 use crate::topology::{OperationSpec, Topology, TopologyEdge, TopologyNode};
 
+/// The data of an edge from a driver that tells none.
+const FULL: CUgraphEdgeData = CUgraphEdgeData {
+    from_port: 0,
+    to_port: 0,
+    type_: CU_GRAPH_DEPENDENCY_TYPE_DEFAULT.0 as u8,
+    reserved: [0; 5],
+};
+
+/// On which side of a node to look.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    /// What it waits for.
+    Before,
+    /// What waits for it.
+    After,
+}
+
 /// A graph that is read.
 pub(super) struct Reader<'a> {
     pub(super) raw: CUgraph,
@@ -77,11 +94,7 @@ impl<'a> Reader<'a> {
         }
         let mut from = vec![ptr::null_mut(); count];
         let mut to = vec![ptr::null_mut(); count];
-        let full = CUgraphEdgeData {
-            type_: CU_GRAPH_DEPENDENCY_TYPE_DEFAULT.0 as u8,
-            ..CUgraphEdgeData::default()
-        };
-        let mut data = vec![full; count];
+        let mut data = vec![FULL; count];
         check(self.raw_edges(from.as_mut_ptr(), to.as_mut_ptr(), data.as_mut_ptr(), &mut count))?;
         let edges = from.into_iter().zip(to).zip(data).take(count);
         Ok(edges.map(|((from, to), data)| (from, to, data.into())).collect())
@@ -103,6 +116,50 @@ impl<'a> Reader<'a> {
             // SAFETY: as above.
             unsafe { (functions.cuGraphGetEdges)(self.raw, from, to, count) }
         }
+    }
+
+    /// The nodes that a node waits for, or that wait for it, and for what.
+    pub(super) fn neighbours(
+        &self,
+        node: CUgraphNode,
+        side: Side,
+    ) -> CudaResult<Vec<(CUgraphNode, EdgeData)>> {
+        let mut count = 0;
+        check(self.raw_neighbours(node, side, ptr::null_mut(), ptr::null_mut(), &mut count))?;
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let (mut nodes, mut data) = (vec![ptr::null_mut(); count], vec![FULL; count]);
+        let (into, carried) = (nodes.as_mut_ptr(), data.as_mut_ptr());
+        check(self.raw_neighbours(node, side, into, carried, &mut count))?;
+        let data = data.into_iter().map(EdgeData::from);
+        Ok(nodes.into_iter().zip(data).take(count).collect())
+    }
+
+    /// As for the edges of the graph.
+    fn raw_neighbours(
+        &self,
+        node: CUgraphNode,
+        side: Side,
+        nodes: *mut CUgraphNode,
+        data: *mut CUgraphEdgeData,
+        count: &mut usize,
+    ) -> CUresult {
+        let functions = self.functions();
+        if self.context.driver().has(Function::cuGraphNodeGetDependencies_v2) {
+            let get = match side {
+                Side::Before => functions.cuGraphNodeGetDependencies_v2,
+                Side::After => functions.cuGraphNodeGetDependentNodes_v2,
+            };
+            // SAFETY: a node of this graph; the arrays are both null or both have room for `count`.
+            return unsafe { get(node, nodes, data, count) };
+        }
+        let get = match side {
+            Side::Before => functions.cuGraphNodeGetDependencies,
+            Side::After => functions.cuGraphNodeGetDependentNodes,
+        };
+        // SAFETY: as above.
+        unsafe { get(node, nodes, count) }
     }
 
     pub(super) fn topology(&self) -> CudaResult<Topology> {

@@ -97,7 +97,7 @@ fn a_batch_is_changed(setup: &Setup) {
     let refused = graph.node_mut(host).unwrap().set_batch(BatchNode::new(context));
     assert_eq!(
         refusal(refused),
-        "node: it is a host function node, and not a batch memory operation node"
+        "node: its kind is `host function`, and the call is for `batch memory operation`"
     );
     run(setup, &graph);
     assert_eq!(read(setup, &words), [0, 6]);

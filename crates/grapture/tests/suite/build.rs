@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::{Setup, both_tiers};
 use grapture::{
-    CopyDirection, CopyNode, CudaError, CudaResult, DeviceBuffer, Dim3, EdgeData, Event, FillNode,
-    Graph, NodeId, NodeKind, NodeParams, OperationSpec, PinnedBuffer, Region2d,
+    CopyDirection, CopyNode, CudaError, CudaResult, DeviceBuffer, Dim3, EdgeData, Event,
+    EventOptions, FillNode, Graph, NodeId, NodeKind, NodeParams, OperationSpec, PinnedBuffer,
+    Region2d,
 };
 
 both_tiers! {
@@ -23,6 +24,7 @@ both_tiers! {
     what_a_launch_refuses_a_graph_refuses,
     copies_that_cannot_be_are_refused,
     an_event_node_is_waited_for_outside,
+    event_nodes_take_the_time,
 }
 
 #[track_caller]
@@ -153,9 +155,11 @@ fn rectangles_are_copied_and_filled(setup: &Setup) {
     let out = CopyNode::to_pinned_2d(&mut pinned, square(1), &target, square(0)).unwrap();
     let out = graph.add_copy(out, &[fill]).unwrap();
     let back = CopyNode::from_pinned_2d(&mut target, square(2), &pinned, square(1)).unwrap();
-    graph.add_copy(back, &[out]).unwrap();
+    let back = graph.add_copy(back, &[out]).unwrap();
+    let kept = CopyNode::from_host_2d(&mut target, square(8), &numbers, square(1)).unwrap();
+    graph.add_copy(kept, &[back]).unwrap();
     run(setup, &graph);
-    let expected = [5, 6, 5, 6, 9, 10, 9, 10, 0, 0, 7, 7, 0, 0, 7, 7];
+    let expected = [5, 6, 5, 6, 9, 10, 9, 10, 1, 2, 7, 7, 5, 6, 7, 7];
     assert_eq!(read(setup, &target), expected);
     assert_eq!(pinned.read().unwrap()[..8], [0, 5, 6, 0, 0, 9, 10, 0]);
 }
@@ -364,4 +368,17 @@ fn an_event_node_is_waited_for_outside(setup: &Setup) {
     event.wait(&other).unwrap();
     setup.mul_add(&mut one, 10, 3, &other).unwrap();
     assert_eq!(one.to_vec(&other).unwrap(), [123]);
+}
+
+fn event_nodes_take_the_time(setup: &Setup) {
+    let stream = setup.stream();
+    let timed = || Event::with_options(&setup.context, EventOptions::new().timing(true)).unwrap();
+    let (start, end) = (timed(), timed());
+    let mut graph = Graph::new(&setup.context).unwrap();
+    let first = graph.add_event_record(&start, &[]).unwrap();
+    let last = graph.add_event_record(&start, &[first]).unwrap();
+    graph.node_mut(last).unwrap().set_event(&end).unwrap();
+    run(setup, &graph);
+    stream.synchronize().unwrap();
+    end.elapsed_since(&start).unwrap();
 }

@@ -63,7 +63,7 @@ fn attributes_are_told_back(setup: &Setup) {
     );
     let empty = graph.add_empty(&[]).unwrap();
     let refused = graph.node_mut(empty).unwrap().set_attribute(three);
-    assert_eq!(refusal(refused), "node: it is a empty node, and not a kernel node");
+    assert_eq!(refusal(refused), "node: its kind is `empty`, and the call is for `kernel`");
     run(setup, &graph);
 }
 
@@ -174,23 +174,20 @@ fn a_node_keeps_its_kind(setup: &Setup) {
     let launch = add.launch_builder(1, 1).arg_mut(&mut word).value(1u32);
     // SAFETY: `add` takes the address of a word and a value.
     let refused = unsafe { graph.node_mut(host).unwrap().set_kernel(launch) };
-    assert_eq!(refusal(refused), "node: it is a host function node, and not a kernel node");
+    assert_eq!(refusal(refused), "node: its kind is `host function`, and the call is for `kernel`");
     let fill = FillNode::new(&mut word, 5).unwrap();
-    let text = "node: it is a kernel node, and not a ";
+    let text = "node: its kind is `kernel`, and the call is for";
     let refused = refusal(graph.node_mut(kernel).unwrap().set_fill(fill));
-    assert_eq!(refused, format!("{text}memset node"));
+    assert_eq!(refused, format!("{text} `memset`"));
     let copy = CopyNode::from_host(&mut word, &[1]).unwrap();
-    assert_eq!(
-        refusal(graph.node_mut(kernel).unwrap().set_copy(copy)),
-        format!("{text}memcpy node")
-    );
+    assert_eq!(refusal(graph.node_mut(kernel).unwrap().set_copy(copy)), format!("{text} `memcpy`"));
     let refused = refusal(graph.node_mut(kernel).unwrap().set_host(|| {}));
-    assert_eq!(refused, format!("{text}host function node"));
+    assert_eq!(refused, format!("{text} `host function`"));
     let refused = refusal(graph.node_mut(kernel).unwrap().set_event(&event));
-    assert_eq!(refused, format!("{text}event wait node"));
+    assert_eq!(refused, format!("{text} `event wait`"));
     let child = Graph::new(&setup.context).unwrap();
     let refused = refusal(graph.node_mut(kernel).unwrap().set_child(&child));
-    assert_eq!(refused, format!("{text}child graph node"));
+    assert_eq!(refused, format!("{text} `child graph`"));
     run(setup, &graph);
     assert_eq!(read(setup, &word), [2]);
 }

@@ -33,6 +33,7 @@ both_tiers! {
     memory_and_events_of_another_context_are_refused,
     a_failed_change_keeps_the_old_owner,
     graphs_are_built_on_many_threads,
+    building_breaks_no_capture,
 }
 
 /// Counts its drops.
@@ -339,6 +340,7 @@ fn pinned_memory_that_a_node_used_before_is_free(setup: &Setup) {
     let copy = CopyNode::to_pinned(&mut first, &word).unwrap();
     let node = graph.add_copy(copy, &[]).unwrap();
     let before = graph.instantiate().unwrap();
+    before.launch(&stream).unwrap();
     let copy = CopyNode::to_pinned(&mut second, &word).unwrap();
     graph.node_mut(node).unwrap().set_copy(copy).unwrap();
     let after = graph.instantiate().unwrap();
@@ -495,4 +497,39 @@ fn graphs_are_built_on_many_threads(setup: &Setup) {
             });
         }
     });
+}
+
+/// None of the calls is one that a capture bars, and no node goes into the capture.
+fn building_breaks_no_capture(setup: &Setup) {
+    let stream = setup.stream();
+    let mut word = DeviceBuffer::from_slice(&setup.context, &[1u32]).unwrap();
+    let event = Event::new(&setup.context).unwrap();
+    for mode in [CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed] {
+        let mut built = None;
+        let captured = stream.capture(mode, |capture| {
+            let mut graph = Graph::new(&setup.context)?;
+            let first = mul_add(setup, &mut graph, &mut word, (1, 1), &[]);
+            let copy = CopyNode::from_host(&mut word, &[4])?;
+            let copy = graph.add_copy(copy, &[first])?;
+            let fill = graph.add_fill(FillNode::new(&mut word, 5)?, &[copy])?;
+            let host = graph.add_host(|| {}, &[fill])?;
+            graph.add_event_record(&event, &[host])?;
+            graph.node_mut(fill)?.set_fill(FillNode::new(&mut word, 6)?)?;
+            graph.add_child(&graph.try_clone()?, &[])?;
+            let gone = graph.add_empty(&[])?;
+            graph.remove_node(gone)?;
+            graph.topology()?;
+            let mut memory = Graph::new(&setup.context)?;
+            let mut scratch = memory.add_alloc::<u32>(4, &[])?;
+            memory.add_fill(FillNode::new(&mut scratch, 1)?, &[])?;
+            memory.add_free(&scratch, &[])?;
+            let moved = graph.add_child_moved(memory, &[host])?;
+            assert!(capture.is_active());
+            built = Some((graph, moved));
+            Ok(())
+        });
+        assert_eq!(captured.unwrap().node_count().unwrap(), 0);
+        run(setup, &built.unwrap().0);
+        assert_eq!(word.to_vec(&stream).unwrap(), [6]);
+    }
 }

@@ -22,6 +22,7 @@ both_tiers! {
     memory_is_told_back,
     an_allocation_of_nothing_is_refused,
     a_graph_that_allocates_runs_again_and_again,
+    a_capture_adds_to_a_graph_that_allocates,
 }
 
 /// A graph that fills scratch memory with a value and copies the last element to `word`.
@@ -284,4 +285,28 @@ fn a_graph_that_allocates_runs_again_and_again(setup: &Setup) {
         exec.launch(&stream).unwrap();
     }
     assert_eq!(word.to_vec(&stream).unwrap(), [7]);
+}
+
+/// No node can be removed from it, so a failed closure leaves it empty.
+fn a_capture_adds_to_a_graph_that_allocates(setup: &Setup) {
+    let stream = setup.stream();
+    let mut word = word(setup);
+    let (mut graph, scratch) = through_scratch(setup, &mut word, 7);
+    let freed = graph.add_free(&scratch, &[]).unwrap();
+    let mut other = DeviceBuffer::<u32>::zeroed(&setup.context, 1).unwrap();
+    let mode = CaptureMode::ThreadLocal;
+    stream.capture_into(&mut graph, &[freed], mode, |_| other.copy_from(&word, &stream)).unwrap();
+    run(setup, &graph);
+    assert_eq!(value(setup, &other), 7);
+    let failed = stream.capture_into(&mut graph, &[freed], mode, |_| {
+        other.fill(1, &stream)?;
+        Err(CudaError::NotReady)
+    });
+    assert_eq!(failed, Err(CudaError::NotReady));
+    assert_eq!((graph.node_count().unwrap(), graph.retained()), (0, vec![]));
+    graph.add_fill(FillNode::new(&mut other, 3).unwrap(), &[]).unwrap();
+    run(setup, &graph);
+    assert_eq!(value(setup, &other), 3);
+    drop(scratch);
+    let _clone = graph.try_clone().unwrap();
 }
