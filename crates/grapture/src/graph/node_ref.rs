@@ -166,6 +166,7 @@ impl NodeMut<'_> {
             })
         })?;
         for attribute in attributes {
+            graph.edits.shape();
             let (id, value) = (attribute.id, attribute.value);
             // SAFETY: a kernel node of this graph, and a live value for the id.
             check(unsafe { (graph.functions().cuGraphKernelNodeSetAttribute)(raw, id, &value) })?;
@@ -187,6 +188,8 @@ impl NodeMut<'_> {
         {
             check_cluster(grid, cluster)?;
         }
+        self.graph.edits.shape();
+        self.graph.context.note_attributes();
         let (id, value) = attribute.to_raw();
         // SAFETY: a kernel node of this graph, and a live value for the id.
         check(unsafe {
@@ -318,14 +321,7 @@ impl NodeMut<'_> {
     }
 
     fn require(&self, kind: NodeKind) -> CudaResult<()> {
-        if self.kind == kind {
-            return Ok(());
-        }
-        Err(CudaError::refused(
-            CUDA_ERROR_INVALID_VALUE,
-            "node",
-            format!("it is a {} node, and not a {kind} node", self.kind),
-        ))
+        if self.kind == kind { Ok(()) } else { Err(other_kind(self.kind, kind)) }
     }
 }
 
@@ -343,6 +339,7 @@ impl Graph {
             self.require_order(memory.allocated_by, node)?;
         }
         set(self)?;
+        self.edits.node(node);
         owners.graph_memory().for_each(|memory| memory.add_user(node));
         drop_contained(self.share_mut().set(node, owners));
         Ok(())
@@ -390,6 +387,15 @@ unsafe fn set_kernel(
         // SAFETY: the caller's promise. The context that is current is the graph's.
         check(unsafe { (functions.cuGraphKernelNodeSetParams)(node, &old) })
     })
+}
+
+#[cold]
+pub(super) fn other_kind(kind: NodeKind, wanted: NodeKind) -> CudaError {
+    CudaError::refused(
+        CUDA_ERROR_INVALID_VALUE,
+        "node",
+        format!("it is a {kind} node, and not a {wanted} node"),
+    )
 }
 
 impl fmt::Debug for NodeMut<'_> {

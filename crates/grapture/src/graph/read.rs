@@ -103,6 +103,23 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// What a node depends on, in the order in which it was told so.
+    pub(super) fn dependencies(&self, node: CUgraphNode) -> CudaResult<Vec<CUgraphNode>> {
+        let mut data = Vec::new();
+        self.list(|functions, nodes, count| {
+            if self.context.driver().has(Function::cuGraphNodeGetDependencies_v2) {
+                let full = CUgraphEdgeData::default();
+                data.resize(*count, full);
+                let data = if nodes.is_null() { ptr::null_mut() } else { data.as_mut_ptr() };
+                // SAFETY: a node of a live graph; both arrays are null or have room for `count`.
+                unsafe { (functions.cuGraphNodeGetDependencies_v2)(node, nodes, data, count) }
+            } else {
+                // SAFETY: a node of a live graph; the array is null or has room for `count`.
+                unsafe { (functions.cuGraphNodeGetDependencies)(node, nodes, count) }
+            }
+        })
+    }
+
     pub(super) fn topology(&self) -> CudaResult<Topology> {
         let nodes = self.nodes()?;
         let mut operations = Vec::with_capacity(nodes.len());
@@ -121,7 +138,7 @@ impl<'a> Reader<'a> {
     /// The protocol of two calls: the count, then the nodes.
     fn list(
         &self,
-        call: impl Fn(&Functions, *mut CUgraphNode, &mut usize) -> CUresult,
+        mut call: impl FnMut(&Functions, *mut CUgraphNode, &mut usize) -> CUresult,
     ) -> CudaResult<Vec<CUgraphNode>> {
         let mut count = 0;
         check(call(self.functions(), ptr::null_mut(), &mut count))?;
