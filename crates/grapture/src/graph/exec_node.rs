@@ -1,6 +1,7 @@
 //! [`ExecNode`]: one node of an executable graph, to change.
 
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 
 use grapture_sys::{
@@ -14,7 +15,7 @@ use crate::error::{CudaError, CudaResult, check};
 use crate::event::Event;
 use crate::graph::node_ref::other_kind;
 use crate::graph::update_error::UpdateError;
-use crate::graph::{CopyNode, FillNode, Graph, GraphExec, NodeId, NodeKind};
+use crate::graph::{BatchNode, CopyNode, FillNode, Graph, GraphExec, NodeId, NodeKind};
 use crate::host_function::Call;
 use crate::launch::{LaunchBuilder, before_contexts};
 use crate::retain::{Owners, Share};
@@ -159,6 +160,26 @@ impl ExecNode<'_> {
             // SAFETY: as in `set_copy`.
             check(unsafe {
                 (exec.functions().cuGraphExecMemsetNodeSetParams)(exec.raw, raw, &params, context)
+            })
+        })
+    }
+
+    /// Has a node of memory operations do others of the same kinds, at other words or with other
+    /// values.
+    ///
+    /// # Errors
+    ///
+    /// As [`set_copy`](ExecNode::set_copy).
+    /// [`NotSupported`](CudaError::NotSupported): the driver is older than 11.7.
+    #[doc(alias = "cuGraphExecBatchMemOpNodeSetParams")]
+    pub fn set_batch(&mut self, mut batch: BatchNode) -> CudaResult<()> {
+        self.require_context(&batch.context, "batch")?;
+        let owners = mem::take(&mut batch.owners);
+        self.replace(NodeKind::BatchMemOp, owners, |exec, raw| {
+            let params = batch.params();
+            // SAFETY: as in `set_copy`: their words lie within memory that is kept alive.
+            check(unsafe {
+                (exec.functions().cuGraphExecBatchMemOpNodeSetParams)(exec.raw, raw, &params)
             })
         })
     }

@@ -2,7 +2,10 @@
 
 use std::ptr;
 
-use grapture_sys::{CUDA_HOST_NODE_PARAMS, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUgraphNode};
+use grapture_sys::{
+    CUDA_BATCH_MEM_OP_NODE_PARAMS, CUDA_HOST_NODE_PARAMS, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS,
+    CUgraphNode,
+};
 
 use crate::error::{CudaError, CudaResult, check};
 use crate::graph::exec_node::{is_refusal, set_kernel};
@@ -80,6 +83,7 @@ impl GraphExec {
             NodeKind::Memcpy => self.take_copy(raw),
             NodeKind::Memset => self.take_fill(raw),
             NodeKind::Host => self.take_host(raw),
+            NodeKind::BatchMemOp => self.take_batch(raw),
             NodeKind::EventRecord => self.take_event(raw, true),
             NodeKind::EventWait => self.take_event(raw, false),
             NodeKind::ChildGraph => {
@@ -124,6 +128,16 @@ impl GraphExec {
         check(unsafe { (functions.cuGraphHostNodeGetParams)(node, &mut params) })?;
         // SAFETY: as in `take_copy`.
         check(unsafe { (functions.cuGraphExecHostNodeSetParams)(self.raw, node, &params) })
+    }
+
+    fn take_batch(&self, node: CUgraphNode) -> CudaResult<()> {
+        let functions = self.functions();
+        let mut params = CUDA_BATCH_MEM_OP_NODE_PARAMS::default();
+        // SAFETY: a node of a live graph of that kind, and a live out-pointer.
+        check(unsafe { (functions.cuGraphBatchMemOpNodeGetParams)(node, &mut params) })?;
+        // SAFETY: as in `take_copy`. NVIDIA: the array is the node's own, and nobody changes that
+        // meanwhile.
+        check(unsafe { (functions.cuGraphExecBatchMemOpNodeSetParams)(self.raw, node, &params) })
     }
 
     fn take_event(&self, node: CUgraphNode, records: bool) -> CudaResult<()> {

@@ -62,7 +62,9 @@ impl UpdateError {
             Some(NodeKind::ChildGraph) if code == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE.0 => {
                 UpdateReason::TopologyChanged
             }
-            Some(NodeKind::Memcpy | NodeKind::Memset) => UpdateReason::ParametersChanged,
+            Some(NodeKind::Memcpy | NodeKind::Memset | NodeKind::BatchMemOp) => {
+                UpdateReason::ParametersChanged
+            }
             _ => UpdateReason::of(CU_GRAPH_EXEC_UPDATE_ERROR, code),
         };
         UpdateError { code, reason, node, from: None }

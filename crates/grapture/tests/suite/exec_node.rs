@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::common::gate::Gate;
 use crate::common::{Setup, both_tiers};
 use grapture::{
-    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CaptureMode, CopyNode, CudaError, CudaResult,
+    BatchNode, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CaptureMode, CopyNode, CudaError, CudaResult,
     DeviceBuffer, Event, ExecNode, FillNode, Graph, LaunchBuilder, NodeId, Outcome, Region2d,
     StreamGraphCapture, UpdateOptions, UpdateReason,
 };
@@ -26,6 +26,7 @@ both_tiers! {
     a_node_that_no_launch_used_lets_go_at_once,
     memory_is_flat_over_many_changes,
     an_embedded_graph_is_replaced,
+    a_batch_is_changed_and_followed,
     pinned_memory_follows_the_node,
     changes_harm_no_capture,
     changes_are_made_on_another_thread,
@@ -436,6 +437,33 @@ fn an_embedded_graph_is_replaced(setup: &Setup) {
     assert_eq!((error.reason(), error.node()), (UpdateReason::TopologyChanged, Some(child)));
     exec.launch(&stream).unwrap();
     assert_eq!(word.to_vec(&stream).unwrap(), [63]);
+}
+
+fn a_batch_is_changed_and_followed(setup: &Setup) {
+    let stream = setup.stream();
+    let (mut a, mut b) = (zeroed(setup, 1), zeroed(setup, 1));
+    let write = |word: &mut DeviceBuffer<u32>, value| {
+        BatchNode::new(&setup.context).write(word, value).unwrap()
+    };
+    let mut graph = Graph::new(&setup.context).unwrap();
+    let batch = graph.add_batch(write(&mut a, 1), &[]).unwrap();
+    let mut last = batch;
+    for _ in 0..3 {
+        last = graph.add_empty(&[last]).unwrap();
+    }
+    let mut exec = graph.instantiate().unwrap();
+    exec.node_of(&graph, batch).unwrap().set_batch(write(&mut b, 2)).unwrap();
+    exec.launch(&stream).unwrap();
+    assert_eq!((a.to_vec(&stream).unwrap(), b.to_vec(&stream).unwrap()), (vec![0], vec![2]));
+    let longer = write(&mut b, 2).write(&mut a, 2).unwrap();
+    let error = exec.node_of(&graph, batch).unwrap().set_batch(longer).unwrap_err();
+    let CudaError::Update(error) = error else { panic!("{error:?}") };
+    assert_eq!(error.reason(), UpdateReason::ParametersChanged);
+    assert_eq!(exec.update(&graph).unwrap(), Outcome::Updated { changed: 4 });
+    graph.node_mut(batch).unwrap().set_batch(write(&mut b, 3)).unwrap();
+    assert_eq!(exec.update(&graph).unwrap(), Outcome::Updated { changed: 1 });
+    exec.launch(&stream).unwrap();
+    assert_eq!((a.to_vec(&stream).unwrap(), b.to_vec(&stream).unwrap()), (vec![0], vec![3]));
 }
 
 fn pinned_memory_follows_the_node(setup: &Setup) {
