@@ -15,6 +15,7 @@ mod capture;
 mod capture_into;
 mod capture_threads;
 mod device;
+mod exec_follow;
 mod exec_node;
 mod field_capture;
 mod graph;
