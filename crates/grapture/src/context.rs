@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
@@ -45,6 +45,9 @@ pub(crate) struct ContextInner {
 pub(crate) struct ContextCaptures {
     /// How many of its streams a capture of this library records.
     open: AtomicUsize,
+    /// Whether a kernel may have been given launch attributes there: by this library, or by others
+    /// who have a raw handle of a stream or a graph.
+    attributes: AtomicBool,
     /// Those of the threads' default streams.
     threads: Mutex<HashMap<ThreadId, Arc<CaptureGate>>>,
     /// How many threads wait for the whole context, which breaks every capture on it.
@@ -229,6 +232,17 @@ impl Context {
             threads.retain(|_, gate| Arc::strong_count(gate) > 1 || gate.is_capturing());
         }
         threads.entry(thread).or_default().clone()
+    }
+
+    /// Notes that kernels here may have launch attributes from now on.
+    pub(crate) fn note_attributes(&self) {
+        self.inner.captures.attributes.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether kernels here may have launch attributes. Who gave them one noted it before, on this
+    /// thread or on one that has handed over the graph since.
+    pub(crate) fn may_have_attributes(&self) -> bool {
+        self.inner.captures.attributes.load(Ordering::Relaxed)
     }
 
     pub(crate) fn capture_began(&self) {

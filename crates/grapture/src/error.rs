@@ -6,7 +6,7 @@ use grapture_sys as sys;
 use grapture_sys::{CUDA_SUCCESS, CUresult, error_codes};
 
 use crate::capture::CaptureError;
-use crate::graph::InstantiateError;
+use crate::graph::{InstantiateError, UpdateError};
 use crate::module::JitError;
 
 /// The result of everything that can fail here.
@@ -35,6 +35,8 @@ macro_rules! define {
             Capture(Box<CaptureError>),
             /// A graph could not be instantiated.
             Instantiate(Box<InstantiateError>),
+            /// An executable graph could not be updated.
+            Update(Box<UpdateError>),
         }
 
         impl CudaError {
@@ -56,6 +58,7 @@ macro_rules! define {
                     CudaError::Jit(error) => error.code(),
                     CudaError::Capture(error) => error.code(),
                     CudaError::Instantiate(error) => error.code(),
+                    CudaError::Update(error) => error.code(),
                 }
             }
         }
@@ -94,6 +97,7 @@ impl fmt::Display for CudaError {
             CudaError::Jit(error) => error.fmt(f),
             CudaError::Capture(error) => error.fmt(f),
             CudaError::Instantiate(error) => error.fmt(f),
+            CudaError::Update(error) => error.fmt(f),
             plain => write_code(f, plain.code()),
         }
     }

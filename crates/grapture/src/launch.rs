@@ -158,6 +158,7 @@ impl<'a> LaunchBuilder<'a> {
     }
 
     fn attributes_mut(&mut self) -> &mut Attributes {
+        self.kernel.context().note_attributes();
         self.attributes.get_or_insert_default()
     }
 

@@ -158,8 +158,12 @@ impl Stream {
 
     fn of(raw: CUstream, context: &Context, origin: StreamOrigin) -> Stream {
         let gate = (raw != PER_THREAD).then(Arc::default);
-        let exposed = AtomicBool::new(origin != StreamOrigin::Owned);
-        let context = context.clone();
+        // The default stream of a thread can be captured, and everybody knows its handle.
+        let exposed = origin != StreamOrigin::Owned;
+        if exposed && raw != LEGACY {
+            context.note_attributes();
+        }
+        let (context, exposed) = (context.clone(), AtomicBool::new(exposed));
         Stream { inner: Arc::new(StreamInner { raw, context, origin, gate, exposed }) }
     }
 
@@ -179,7 +183,13 @@ impl Stream {
         self.inner.raw
     }
 
+    /// The handle, for the library itself.
+    pub(crate) fn raw(&self) -> CUstream {
+        self.inner.raw
+    }
+
     fn expose(&self) {
+        self.inner.context.note_attributes();
         self.inner.exposed.store(true, Ordering::Relaxed);
     }
 

@@ -95,7 +95,7 @@ fn begin<'s>(
     let id = CaptureLog::open(&log, stream, || {
         // Counted before it begins: nobody waits for the context from here on.
         stream.context().capture_began();
-        begin_raw(stream, graph.as_raw(), after, mode)
+        begin_raw(stream, graph.raw(), after, mode)
             .inspect_err(|_| stream.context().capture_ended())?;
         // Without its number it is taken for its own at the end. To end it here would be to lose
         // the graph.

@@ -325,6 +325,7 @@ impl Graph {
             return Err(error);
         }
         let id = self.id(raw);
+        self.edits.shape();
         owners.graph_memory().for_each(|memory| memory.add_user(id));
         if !owners.is_empty() {
             let old = self.share_mut().set(id, owners);

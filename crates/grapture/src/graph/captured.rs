@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use grapture_sys::CUgraphNode;
+use grapture_sys::{CUgraph, CUgraphNode};
 
 use crate::drop_error::report;
 use crate::error::{CudaResult, check};
@@ -34,6 +34,11 @@ impl Graph {
         Ok(CaptureTarget { after: after?, before, spare: Graph::new(&self.context)? })
     }
 
+    /// The handle, for the library itself.
+    pub(crate) fn raw(&self) -> CUgraph {
+        self.raw
+    }
+
     pub(crate) fn names(&self) -> &NodeNames {
         &self.names
     }
@@ -44,6 +49,7 @@ impl Graph {
         target: CaptureTarget,
         owners: Owners,
     ) -> CudaResult<()> {
+        self.edits.shape();
         if let Err(error) = owners.wait_until_ready() {
             self.drop_captured(target);
             crate::reclaim::drop_contained(owners);
@@ -56,6 +62,7 @@ impl Graph {
 
     /// Removes what a capture has added. Where that cannot be, the graph is empty afterwards.
     pub(crate) fn drop_captured(&mut self, target: CaptureTarget) {
+        self.edits.shape();
         let removed = self.reader().nodes().and_then(|nodes| {
             for node in nodes.into_iter().filter(|node| !target.before.contains(node)) {
                 // SAFETY: a node of this graph, whose name means nothing from here on.

@@ -106,6 +106,7 @@ impl Graph {
         // SAFETY: a node of this graph, and a live graph, which the driver copies.
         check(unsafe { (self.functions().cuGraphNodeSetParams)(raw, &mut params) })
             .map_err(|error| child.why_not(error, NO_COPY))?;
+        self.edits.node(node);
         drop_contained(self.share_mut().set(node, child.owners()));
         Ok(())
     }

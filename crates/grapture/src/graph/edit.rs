@@ -51,6 +51,7 @@ impl Graph {
         to: NodeId,
         data: EdgeData,
     ) -> CudaResult<()> {
+        self.edits.shape();
         let (first, second) = (self.require(from, "from")?, self.require(to, "to")?);
         if first == second {
             return Err(refused("to", "a node cannot wait for itself"));
@@ -80,6 +81,7 @@ impl Graph {
     /// a graph with nodes that allocate or free memory, whose order stays. As the driver answers.
     #[doc(alias = "cuGraphRemoveDependencies")]
     pub fn remove_dependency(&mut self, from: NodeId, to: NodeId) -> CudaResult<()> {
+        self.edits.shape();
         let (first, second) = (self.require(from, "from")?, self.require(to, "to")?);
         self.refuse_memory_nodes("its dependencies cannot be removed")?;
         let functions = self.functions();
@@ -108,6 +110,7 @@ impl Graph {
     /// allocate or free memory. As the driver answers.
     #[doc(alias = "cuGraphDestroyNode")]
     pub fn remove_node(&mut self, node: NodeId) -> CudaResult<()> {
+        self.edits.shape();
         let raw = self.require(node, "node")?;
         self.refuse_memory_nodes("its nodes cannot be removed")?;
         // SAFETY: a node of this graph, whose name means nothing from here on.

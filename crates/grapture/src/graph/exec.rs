@@ -3,15 +3,21 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
-use grapture_sys::{CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUgraphExec, Function};
+use grapture_sys::{
+    CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUgraphExec, Function,
+    Functions,
+};
 
 use crate::context::Context;
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
-use crate::graph::{Graph, InstantiateFlags};
+use crate::graph::exec_owners::ExecOwners;
+use crate::graph::launch_attributes::LaunchAttributes;
+use crate::graph::{Graph, GraphKey, InstantiateFlags};
 use crate::pinned::PinnedInner;
-use crate::retain::{LastLaunch, Share};
+use crate::raw_event::RawEvent;
 use crate::stream::{Stream, other_context};
 
 /// An executable graph. Each launch replays all of it with one driver call.
@@ -22,15 +28,26 @@ use crate::stream::{Stream, other_context};
 ///
 /// It can be sent to another thread, and not shared: NVIDIA forbids concurrent use of one.
 pub struct GraphExec {
-    raw: CUgraphExec,
-    context: Context,
-    node_count: usize,
-    flags: InstantiateFlags,
-    /// What the nodes use. Taken by the drop alone.
-    share: Option<Share>,
-    last_launch: RefCell<LastLaunch>,
+    pub(super) raw: CUgraphExec,
+    pub(super) context: Context,
+    pub(super) node_count: usize,
+    pub(super) flags: InstantiateFlags,
+    /// The graph whose nodes name its nodes.
+    pub(super) key: GraphKey,
+    /// The revision of that graph whose parameters the nodes have. None: they have others.
+    pub(super) synced: Option<u64>,
+    /// Whether only some of the nodes have the parameters of an update that failed.
+    pub(super) half_way: Cell<bool>,
+    /// What the kernels have of launch attributes.
+    pub(super) attributes: LaunchAttributes,
+    /// What the nodes use.
+    pub(super) owners: ExecOwners,
+    /// What the next launch waits for: the launches of the executable that this one replaced.
+    pub(super) after: RefCell<Option<Arc<RawEvent>>>,
+    /// Whether a launch has something to do before the driver's call.
+    pub(super) prepares: Cell<bool>,
     /// The graph that it was made of, where nobody else has it.
-    source: Option<Graph>,
+    pub(super) source: Option<Graph>,
     // Not `Sync`, see above (O8).
     _not_sync: PhantomData<Cell<()>>,
 }
@@ -46,13 +63,19 @@ impl GraphExec {
         node_count: usize,
         flags: InstantiateFlags,
     ) -> GraphExec {
+        let owners = ExecOwners::new(graph.share().clone());
         GraphExec {
             raw,
             context: graph.context.clone(),
             node_count,
             flags,
-            share: Some(graph.share().clone()),
-            last_launch: RefCell::new(LastLaunch::Never),
+            key: graph.names().graph(),
+            synced: Some(graph.edits.revision()),
+            half_way: Cell::new(false),
+            prepares: Cell::new(!owners.pinned().is_empty()),
+            owners,
+            after: RefCell::new(None),
+            attributes: LaunchAttributes::of(graph),
             source: None,
             _not_sync: PhantomData,
         }
@@ -69,12 +92,14 @@ impl GraphExec {
     }
 
     /// The graph that it was made of, if it came from
-    /// [`StreamGraphCapture::end`](crate::StreamGraphCapture::end), which keeps it here.
+    /// [`StreamGraphCapture::end`](crate::StreamGraphCapture::end), which keeps it here. None after
+    /// it was made anew from another graph by [`update`](GraphExec::update).
     pub fn graph(&self) -> Option<&Graph> {
         self.source.as_ref()
     }
 
-    /// The raw handle. It stays valid as long as the executable graph lives.
+    /// The raw handle. It stays valid as long as the executable graph lives and is not made anew
+    /// by [`update`](GraphExec::update).
     pub fn as_raw(&self) -> CUgraphExec {
         self.raw
     }
@@ -111,17 +136,39 @@ impl GraphExec {
     #[inline]
     pub fn launch(&self, stream: &Stream) -> CudaResult<()> {
         stream.require_context(&self.context, "stream")?;
-        // The host is kept off the pinned memory from before the launch on (O6).
-        let pinned = self.share.as_ref().map_or(&[][..], Share::pinned);
-        let _submissions = match pinned {
-            [] => None,
-            pinned => Some(PinnedInner::use_all(pinned, stream)?),
-        };
+        if self.prepares.get() {
+            return self.launch_prepared(stream);
+        }
+        self.submit(stream, || self.launch_now(stream))
+    }
+
+    #[inline]
+    fn launch_now(&self, stream: &Stream) -> CudaResult<()> {
+        // SAFETY: a live executable graph that no other thread uses now (not `Sync`), and a
+        // live stream. What the nodes touch is kept until the launch is done (O2).
+        stream.with(|functions, raw| unsafe { (functions.cuGraphLaunch)(self.raw, raw) })?;
+        self.owners.note(stream);
+        Ok(())
+    }
+
+    /// Keeps the host off the pinned memory from before the launch on (O6), and the launch behind
+    /// those of the executable that this one replaced.
+    #[cold]
+    fn launch_prepared(&self, stream: &Stream) -> CudaResult<()> {
+        if self.half_way.get() {
+            return Err(half_way());
+        }
+        let pinned = self.owners.pinned();
+        let _submissions = PinnedInner::use_all(pinned, stream)?;
         self.submit(stream, || {
-            // SAFETY: a live executable graph that no other thread uses now (not `Sync`), and a
-            // live stream. What the nodes touch is kept until the launch is done (O2).
-            stream.with(|functions, raw| unsafe { (functions.cuGraphLaunch)(self.raw, raw) })?;
-            self.last_launch.borrow_mut().note(stream);
+            let mut after = self.after.borrow_mut();
+            if let Some(event) = &*after {
+                event.wait_on(stream)?;
+            }
+            self.launch_now(stream)?;
+            // Later launches come after this one.
+            *after = None;
+            self.prepares.set(!pinned.is_empty());
             Ok(())
         })
     }
@@ -130,6 +177,12 @@ impl GraphExec {
     #[inline]
     fn submit(&self, stream: &Stream, call: impl FnOnce() -> CudaResult<()>) -> CudaResult<()> {
         stream.route(|log| log.is_open().then(|| Err(launch_into_capture())), call)
+    }
+
+    /// Looks again at what a launch has to do first, after a change.
+    pub(super) fn prepare(&mut self) {
+        let waits = self.after.get_mut().is_some() || self.half_way.get();
+        self.prepares.set(waits || !self.owners.pinned().is_empty());
     }
 
     /// Uploads the executable graph on a stream without running it, so that the first launch is as
@@ -146,6 +199,27 @@ impl GraphExec {
             // SAFETY: a live executable graph that no other thread uses now, and a live stream.
             stream.with(|functions, raw| unsafe { (functions.cuGraphUpload)(self.raw, raw) })
         })
+    }
+
+    /// Notes that a node was changed by itself.
+    pub(super) fn changed(&mut self) {
+        self.synced = None;
+    }
+
+    pub(super) fn functions(&self) -> &Functions {
+        self.context.functions()
+    }
+
+    /// Destroys the driver's executable.
+    pub(super) fn destroy(&mut self) {
+        // SAFETY: ours, and the last use: the caller drops this or puts another one here. A launch
+        // in flight is finished by the driver. The call is one that a capture bars, so the
+        // thread's mode is relaxed around it (O9).
+        let code = self
+            .context
+            .driver()
+            .relaxed(|functions| unsafe { (functions.cuGraphExecDestroy)(self.raw) });
+        report("cuGraphExecDestroy", check(code));
     }
 }
 
@@ -171,18 +245,20 @@ pub(super) fn launch_into_capture() -> CudaError {
     )
 }
 
+#[cold]
+fn half_way() -> CudaError {
+    CudaError::refused(
+        CUDA_ERROR_ILLEGAL_STATE,
+        "exec",
+        "an update failed when some nodes had new parameters, and it could not be made anew: \
+         update it again",
+    )
+}
+
 impl Drop for GraphExec {
     fn drop(&mut self) {
-        // SAFETY: ours, and the last use. A launch in flight is finished by the driver. The call
-        // is one that a capture bars, so the thread's mode is relaxed around it (O9).
-        let code = self
-            .context
-            .driver()
-            .relaxed(|functions| unsafe { (functions.cuGraphExecDestroy)(self.raw) });
-        report("cuGraphExecDestroy", check(code));
-        if let Some(share) = self.share.take() {
-            share.release(self.context.driver(), self.last_launch.replace(LastLaunch::Never));
-        }
+        self.destroy();
+        self.owners.release(self.context.driver());
     }
 }
 

@@ -77,8 +77,13 @@ impl Graph {
         Ok(GraphExec::of(self, raw, node_count, options.flags))
     }
 
-    /// Makes the graph executable, and keeps it with the executable.
-    pub(crate) fn into_exec(self) -> CudaResult<GraphExec> {
+    /// Makes the graph executable, and keeps it there: [`GraphExec::graph`] has it, and
+    /// [`GraphExec::node`] changes the executable's nodes by its names.
+    ///
+    /// # Errors
+    ///
+    /// As [`instantiate`](Graph::instantiate); the graph is dropped then.
+    pub fn into_exec(self) -> CudaResult<GraphExec> {
         let exec = self.instantiate()?;
         Ok(exec.with_source(self))
     }
@@ -137,7 +142,7 @@ impl Graph {
         };
         if let Some(stream) = &options.upload {
             params.flags |= u64::from(CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD.0);
-            params.hUploadStream = stream.as_raw();
+            params.hUploadStream = stream.raw();
         }
         let mut raw = ptr::null_mut();
         let made = self.context.enter_relaxed(|functions| {

@@ -7,15 +7,22 @@ mod child;
 mod clone;
 mod copy_node;
 mod edit;
+mod edits;
 mod exec;
+mod exec_node;
+mod exec_owners;
 mod fill_node;
+mod follow;
 mod instantiate;
+mod launch_attributes;
 mod memory;
 mod node;
 mod node_ref;
 mod params;
 mod profile;
 mod read;
+mod update;
+mod update_error;
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -32,13 +39,16 @@ use crate::context::Context;
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
 use crate::memory::BufferInner;
-use crate::retain::{LastLaunch, Owners, Retained, Share};
+use crate::reclaim::drop_contained;
+use crate::retain::{Owners, Retained, Share};
 use crate::topology::Topology;
 use crate::topology::names::Names;
 
 pub use batch_node::{BatchNode, MemoryOperation, WaitFor, Word};
 pub use copy_node::CopyNode;
+use edits::Edits;
 pub use exec::GraphExec;
+pub use exec_node::ExecNode;
 pub use fill_node::FillNode;
 pub use instantiate::{InstantiateError, InstantiateFlags, InstantiateOptions, InstantiateResult};
 pub use memory::GraphBuffer;
@@ -48,6 +58,8 @@ pub use node_ref::{NodeMut, NodeRef};
 pub use params::{CopyEnd, NodeParams};
 pub use profile::{NodeProfile, Profile, Timing};
 use read::Reader;
+pub use update::{Outcome, UpdateOptions};
+pub use update_error::{UpdateError, UpdateReason};
 
 /// A graph: operations as nodes, their order as edges. It owns what its nodes use (O2).
 ///
@@ -61,6 +73,8 @@ pub struct Graph {
     pub(super) context: Context,
     /// What the nodes use. Taken by the drop alone.
     share: Option<Share>,
+    /// What was changed in it.
+    edits: Edits,
     /// The memory that its nodes allocate.
     allocations: Vec<Arc<BufferInner>>,
     /// The graph that it is a clone of.
@@ -104,6 +118,7 @@ impl Graph {
             names: NodeNames::of(key),
             context,
             share: Some(share),
+            edits: Edits::default(),
             allocations: Vec::new(),
             recorded: Recorded::default(),
             clone_of: None,
@@ -158,6 +173,8 @@ impl Graph {
 
     /// The raw handle. It stays valid as long as the graph lives.
     pub fn as_raw(&self) -> CUgraph {
+        self.edits.expose();
+        self.context.note_attributes();
         self.raw
     }
 
@@ -293,7 +310,7 @@ impl Drop for Graph {
             report("cuGraphDestroy", check(code));
         }
         if let Some(share) = self.share.take() {
-            share.release(self.context.driver(), LastLaunch::Never);
+            drop_contained(share);
         }
     }
 }

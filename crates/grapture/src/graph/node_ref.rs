@@ -173,6 +173,7 @@ impl NodeMut<'_> {
             })
         })?;
         for attribute in attributes {
+            graph.edits.shape();
             let (id, value) = (attribute.id, attribute.value);
             // SAFETY: a kernel node of this graph, and a live value for the id.
             check(unsafe { (graph.functions().cuGraphKernelNodeSetAttribute)(raw, id, &value) })?;
@@ -194,6 +195,8 @@ impl NodeMut<'_> {
         {
             check_cluster(grid, cluster)?;
         }
+        self.graph.edits.shape();
+        self.graph.context.note_attributes();
         let (id, value) = attribute.to_raw();
         // SAFETY: a kernel node of this graph, and a live value for the id.
         check(unsafe {
@@ -325,14 +328,7 @@ impl NodeMut<'_> {
     }
 
     fn require(&self, kind: NodeKind) -> CudaResult<()> {
-        if self.kind == kind {
-            return Ok(());
-        }
-        Err(CudaError::refused(
-            CUDA_ERROR_INVALID_VALUE,
-            "node",
-            format!("its kind is `{}`, and the call is for `{kind}`", self.kind),
-        ))
+        if self.kind == kind { Ok(()) } else { Err(other_kind(self.kind, kind)) }
     }
 }
 
@@ -350,6 +346,7 @@ impl Graph {
             self.require_order(memory.allocated_by, node)?;
         }
         set(self)?;
+        self.edits.node(node);
         owners.graph_memory().for_each(|memory| memory.add_user(node));
         drop_contained(self.share_mut().set(node, owners));
         Ok(())
@@ -394,6 +391,15 @@ unsafe fn set_kernel(
         unsafe { (functions.cuGraphKernelNodeSetParams)(node, &old) }
     };
     graph.context.enter(|functions| check(set(functions)))
+}
+
+#[cold]
+pub(super) fn other_kind(kind: NodeKind, wanted: NodeKind) -> CudaError {
+    CudaError::refused(
+        CUDA_ERROR_INVALID_VALUE,
+        "node",
+        format!("its kind is `{kind}`, and the call is for `{wanted}`"),
+    )
 }
 
 impl fmt::Debug for NodeMut<'_> {

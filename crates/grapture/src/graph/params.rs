@@ -198,7 +198,7 @@ impl Reader<'_> {
         })
     }
 
-    fn raw_kernel(&self, node: CUgraphNode) -> CudaResult<CUDA_KERNEL_NODE_PARAMS_v2> {
+    pub(super) fn raw_kernel(&self, node: CUgraphNode) -> CudaResult<CUDA_KERNEL_NODE_PARAMS_v2> {
         let functions = self.functions();
         let mut params = CUDA_KERNEL_NODE_PARAMS_v2::default();
         if self.context.driver().has(Function::cuGraphKernelNodeGetParams_v2) {

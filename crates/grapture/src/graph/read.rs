@@ -162,6 +162,12 @@ impl<'a> Reader<'a> {
         unsafe { get(node, nodes, count) }
     }
 
+    /// What a node depends on, in the order in which it was told so.
+    pub(super) fn dependencies(&self, node: CUgraphNode) -> CudaResult<Vec<CUgraphNode>> {
+        let before = self.neighbours(node, Side::Before)?;
+        Ok(before.into_iter().map(|(node, _)| node).collect())
+    }
+
     pub(super) fn topology(&self) -> CudaResult<Topology> {
         self.described(&mut Names::new(self.context), |_| None)
     }
@@ -203,7 +209,7 @@ impl<'a> Reader<'a> {
     /// The protocol of two calls: the count, then the nodes.
     fn list(
         &self,
-        call: impl Fn(&Functions, *mut CUgraphNode, &mut usize) -> CUresult,
+        mut call: impl FnMut(&Functions, *mut CUgraphNode, &mut usize) -> CUresult,
     ) -> CudaResult<Vec<CUgraphNode>> {
         let mut count = 0;
         check(call(self.functions(), ptr::null_mut(), &mut count))?;

@@ -56,6 +56,11 @@ impl LaunchBuilder<'_> {
         })
     }
 
+    /// Whether the launch names attributes.
+    pub(crate) fn has_attributes(&self) -> bool {
+        self.attributes.as_ref().is_some_and(|attributes| !attributes.is_plain())
+    }
+
     /// The attributes that the launch names.
     pub(crate) fn node_attributes(&self) -> SmallVec<[CUlaunchAttribute; 5]> {
         self.attributes.as_ref().map(|attributes| attributes.to_raw()).unwrap_or_default()

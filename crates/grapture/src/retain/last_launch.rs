@@ -1,23 +1,24 @@
 //! [`LastLaunch`]: when what an executable owns may be let go of.
 
 use std::mem;
+use std::sync::Arc;
 
-use crate::driver::Driver;
 use crate::drop_error::report;
-use crate::error::{CudaError, CudaResult};
+use crate::error::CudaResult;
 use crate::raw_event::RawEvent;
-use crate::reclaim::Deferred;
 use crate::stream::Stream;
 
 /// The last launch of an executable. Launches of one never overlap, on whatever streams, so when
 /// the last is done all are.
+#[derive(Clone, Default)]
 pub(crate) enum LastLaunch {
     /// There was none.
+    #[default]
     Never,
     /// On a stream. Nothing marks its end yet: what is recorded there later comes after it.
     On(Stream),
     /// An event is recorded after it.
-    Marked(RawEvent),
+    Marked(Arc<RawEvent>),
     /// On a stream that nothing more can be known of.
     Unknown,
 }
@@ -42,7 +43,7 @@ impl LastLaunch {
         // now; the one of the launch before serves again.
         let event = match mem::replace(self, LastLaunch::Unknown) {
             LastLaunch::Marked(event) => Ok(event),
-            _ => RawEvent::new(stream.context()),
+            _ => RawEvent::new(stream.context()).map(Arc::new),
         };
         *self = match event.and_then(|event| event.record(stream).map(|()| event)) {
             Ok(event) => LastLaunch::Marked(event),
@@ -53,49 +54,14 @@ impl LastLaunch {
         };
     }
 
-    /// Whether the launch is done. Does not block. It is not known while the stream captures.
-    fn is_done(&mut self) -> CudaResult<bool> {
-        if let LastLaunch::On(stream) = self {
-            let marked = stream.outside_capture(|| {
-                let event = RawEvent::new(stream.context())?;
-                event.record(stream)?;
-                Ok(event)
-            })?;
-            let Some(event) = marked else { return Ok(false) };
-            *self = LastLaunch::Marked(event);
-        }
-        match self {
-            LastLaunch::Marked(event) => event.is_complete(),
-            LastLaunch::Unknown => Err(CudaError::UnknownError),
-            LastLaunch::Never | LastLaunch::On(_) => Ok(true),
-        }
-    }
-}
-
-/// Lets go of what launches may still use, on the reclaimer's thread, when the last one is done.
-pub(crate) fn release_after(owned: impl Send + 'static, driver: &Driver, launched: LastLaunch) {
-    let after = AfterLaunch { owned: Some(Box::new(owned)), launched };
-    driver.reclaimer().handle().defer(Box::new(after));
-}
-
-/// What waits for the last launch.
-struct AfterLaunch {
-    owned: Option<Box<dyn Send>>,
-    launched: LastLaunch,
-}
-
-impl Deferred for AfterLaunch {
-    fn is_due(&mut self) -> bool {
-        match self.launched.is_done() {
-            Ok(done) => done,
-            // Nothing runs any more in a context that is lost.
-            Err(error) if error.is_sticky() => true,
-            Err(error) => {
-                // It cannot be known when the launch is done: to leak is sound.
-                report("cuEventRecord", Err(error));
-                mem::forget(self.owned.take());
-                true
-            }
-        }
+    /// The launch with an event recorded after it; as it was while its stream captures.
+    pub(super) fn marked(self) -> CudaResult<LastLaunch> {
+        let LastLaunch::On(stream) = self else { return Ok(self) };
+        let marked = stream.outside_capture(|| {
+            let event = RawEvent::new(stream.context())?;
+            event.record(&stream)?;
+            Ok(LastLaunch::Marked(Arc::new(event)))
+        })?;
+        Ok(marked.unwrap_or(LastLaunch::On(stream)))
     }
 }

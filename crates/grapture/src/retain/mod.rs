@@ -3,6 +3,7 @@
 
 mod last_launch;
 mod retained;
+mod retire;
 mod share;
 
 use std::any::Any;
@@ -16,7 +17,8 @@ use crate::pinned::PinnedInner;
 pub(crate) use last_launch::LastLaunch;
 pub(crate) use retained::{Retain, Value};
 pub use retained::{Retained, RetainedKind};
-pub(crate) use share::Share;
+pub(crate) use retire::{Part, Retired};
+pub(crate) use share::{Owned, Share};
 
 /// A share in something that a graph's nodes use.
 pub(crate) type Owner = Arc<dyn Retain>;

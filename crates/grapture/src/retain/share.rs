@@ -5,11 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use grapture_sys::CUfunction;
 
-use crate::driver::Driver;
 use crate::graph::NodeId;
 use crate::kernel::KernelInner;
-use crate::reclaim::drop_contained;
-use crate::retain::last_launch::{LastLaunch, release_after};
 use crate::retain::{Held, Owners, PinnedUse, Retained, add_pinned};
 
 /// What a capture as a whole, or one node that was made by hand, uses. It does not change.
@@ -191,16 +188,18 @@ impl Share {
         list
     }
 
-    fn is_empty(&self) -> bool {
-        self.captured.is_empty() && self.edited.is_none()
+    /// Whether both are the same snapshot.
+    pub(crate) fn is_same(&self, other: &Share) -> bool {
+        let edited = match (&self.edited, &other.edited) {
+            (None, None) => true,
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        };
+        edited && Arc::ptr_eq(&self.captured, &other.captured)
     }
 
-    /// Lets go of the share after the last launch: on the reclaimer's thread, if there was one.
-    pub(crate) fn release(self, driver: &Driver, launched: LastLaunch) {
-        match launched {
-            LastLaunch::Never => drop_contained(self),
-            _ if self.is_empty() => {}
-            launched => release_after(self, driver, launched),
-        }
+    /// Whether there is nothing to let go of.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.captured.is_empty() && self.edited.is_none()
     }
 }

@@ -1,0 +1,96 @@
+//! [`Edits`]: what was changed in a graph since an executable was made of it.
+
+use std::cell::Cell;
+use std::collections::HashSet;
+
+use crate::graph::NodeId;
+
+/// How many changes of parameters are remembered: an executable that is further behind takes the
+/// whole graph.
+const REMEMBERED: usize = 1024;
+
+/// The changes of a graph, so that an executable made of it can follow them alone.
+#[derive(Debug, Default)]
+pub(super) struct Edits {
+    /// How many changes there were.
+    revision: u64,
+    /// The last change of something else than the parameters of one node, or that is forgotten.
+    whole: u64,
+    /// The nodes whose parameters changed later, each with the number of the change.
+    nodes: Vec<(u64, NodeId)>,
+    /// Whether others have the raw handle, and may change what they like.
+    exposed: Cell<bool>,
+}
+
+impl Edits {
+    /// Notes that the parameters of a node changed.
+    pub(super) fn node(&mut self, node: NodeId) {
+        self.revision += 1;
+        if self.nodes.len() >= REMEMBERED {
+            self.whole = self.revision - 1;
+            self.nodes.clear();
+        }
+        self.nodes.push((self.revision, node));
+    }
+
+    /// Notes that something else changed: nodes, dependencies, attributes.
+    pub(super) fn shape(&mut self) {
+        self.revision += 1;
+        self.whole = self.revision;
+        self.nodes.clear();
+    }
+
+    pub(super) fn expose(&self) {
+        self.exposed.set(true);
+    }
+
+    pub(super) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The nodes whose parameters have changed since a revision, each once. None: more has, or may
+    /// have.
+    pub(super) fn since(&self, revision: u64) -> Option<Vec<NodeId>> {
+        if self.whole > revision || self.exposed.get() {
+            return None;
+        }
+        let first = self.nodes.partition_point(|(number, _)| *number <= revision);
+        let mut seen = HashSet::new();
+        let later = self.nodes.get(first..).unwrap_or_default().iter().map(|(_, node)| *node);
+        Some(later.filter(|node| seen.insert(*node)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Edits, REMEMBERED};
+    use crate::graph::{GraphKey, NodeNames};
+
+    #[test]
+    fn changes_are_known_since_each_revision_until_they_are_forgotten() {
+        let names = NodeNames::of(GraphKey::new());
+        let id = |number| names.id(std::ptr::without_provenance_mut(number));
+        let mut edits = Edits::default();
+        edits.shape();
+        let start = edits.revision();
+        assert_eq!(edits.since(start), Some(vec![]));
+        edits.node(id(1));
+        let later = edits.revision();
+        edits.node(id(2));
+        edits.node(id(1));
+        assert_eq!(edits.since(start), Some(vec![id(1), id(2)]));
+        assert_eq!(edits.since(later), Some(vec![id(2), id(1)]));
+        edits.shape();
+        assert_eq!(edits.since(later), None);
+        let start = edits.revision();
+        for _ in 0..REMEMBERED {
+            edits.node(id(3));
+        }
+        assert_eq!(edits.since(start), Some(vec![id(3)]));
+        edits.node(id(4));
+        assert_eq!(edits.since(start), None);
+        assert_eq!(edits.since(edits.revision() - 1), Some(vec![id(4)]));
+        edits.expose();
+        assert_eq!(edits.since(edits.revision()), None);
+    }
+}

@@ -1,0 +1,131 @@
+//! [`ExecOwners`]: what an executable owns, from change to change (O2, O4).
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::mem;
+use std::sync::Arc;
+
+use crate::driver::Driver;
+use crate::error::CudaResult;
+use crate::graph::NodeId;
+use crate::raw_event::RawEvent;
+use crate::reclaim::drop_contained;
+use crate::retain::{LastLaunch, Owners, Part, PinnedUse, Retired, Share};
+use crate::stream::Stream;
+
+/// What an executable owns, and since when.
+///
+/// A part that is replaced is let go of at once if no launch has used it, and else handed to
+/// [`Retired`]. A launch has nothing to note for that: a change takes the mark of the last launch
+/// away, and finds out at the next change whether there is one again.
+pub(super) struct ExecOwners {
+    /// What the nodes use now.
+    share: Share,
+    /// What it may use besides: an update failed, and it cannot be known how far it went.
+    doubtful: Vec<Share>,
+    /// The last launch since the last change.
+    last_launch: RefCell<LastLaunch>,
+    /// What no launch has used.
+    fresh: Fresh,
+    /// What was replaced. None: there was no launch before the last change.
+    retired: Option<Retired>,
+}
+
+/// What of an executable's owners no launch has used.
+enum Fresh {
+    /// None of them: there was no launch since all of it was replaced.
+    All,
+    /// What these nodes use by themselves.
+    Nodes(HashSet<NodeId>),
+}
+
+impl ExecOwners {
+    pub(super) fn new(share: Share) -> ExecOwners {
+        ExecOwners {
+            share,
+            doubtful: Vec::new(),
+            last_launch: RefCell::new(LastLaunch::Never),
+            fresh: Fresh::All,
+            retired: None,
+        }
+    }
+
+    /// The pinned memory that the nodes use.
+    pub(super) fn pinned(&self) -> &[PinnedUse] {
+        self.share.pinned()
+    }
+
+    /// Remembers a launch that was just made.
+    #[inline]
+    pub(super) fn note(&self, stream: &Stream) {
+        self.last_launch.borrow_mut().note(stream);
+    }
+
+    /// Replaces all.
+    pub(super) fn replace(&mut self, share: Share, driver: &Driver) {
+        self.settle();
+        for doubtful in mem::take(&mut self.doubtful) {
+            // A launch may have been made since it came, whatever is fresh.
+            self.let_go(Part::All { _owned: doubtful }, true, driver);
+        }
+        if self.share.is_same(&share) {
+            return;
+        }
+        let old = mem::replace(&mut self.share, share);
+        let fresh = matches!(mem::replace(&mut self.fresh, Fresh::All), Fresh::All);
+        let used = !fresh && !old.is_empty();
+        self.let_go(Part::All { _owned: old }, used, driver);
+    }
+
+    /// Replaces what a node uses. What the graph's capture retained for it is not known for
+    /// itself, and stays until all is replaced.
+    pub(super) fn set(&mut self, node: NodeId, owners: Owners, driver: &Driver) {
+        self.settle();
+        let old = self.share.set(node, owners);
+        let used = match &mut self.fresh {
+            Fresh::All => false,
+            Fresh::Nodes(nodes) => nodes.insert(node),
+        };
+        if let Some(old) = old {
+            self.let_go(Part::Node { _owned: old }, used, driver);
+        }
+    }
+
+    /// Keeps besides what nodes may have taken in an update that failed, until all is replaced.
+    pub(super) fn keep(&mut self, share: Share) {
+        self.doubtful.push(share);
+    }
+
+    /// An event that is reached when the launches so far are done; none if they are.
+    pub(super) fn end_of_launches(&mut self) -> CudaResult<Option<Arc<RawEvent>>> {
+        self.settle();
+        self.retired.as_ref().map_or(Ok(None), Retired::end_of_launches)
+    }
+
+    /// Lets go of everything, after the executable's end.
+    pub(super) fn release(&mut self, driver: &Driver) {
+        let empty = Share::new(Owners::here());
+        self.replace(empty, driver);
+    }
+
+    /// Takes note of a launch since the last change.
+    fn settle(&mut self) {
+        match mem::take(self.last_launch.get_mut()) {
+            LastLaunch::Never => {}
+            last => {
+                self.retired.get_or_insert_default().launched(last);
+                match &mut self.fresh {
+                    Fresh::All => self.fresh = Fresh::Nodes(HashSet::new()),
+                    Fresh::Nodes(nodes) => nodes.clear(),
+                }
+            }
+        }
+    }
+
+    fn let_go(&self, part: Part, used: bool, driver: &Driver) {
+        match &self.retired {
+            Some(retired) if used => retired.add(part, driver),
+            _ => drop_contained(part),
+        }
+    }
+}
