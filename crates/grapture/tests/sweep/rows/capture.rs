@@ -38,7 +38,8 @@ pub const ROWS: &[Row] = &[
             capture.end()
         });
     })
-    .tolerates(graph::ASKED_AGAIN),
+    .tolerates(graph::ASKED_AGAIN)
+    .also(&["Graph::into_exec"]),
     row("StreamGraphCapture::end_graph", |w| {
         let mut words = w.ordered();
         w.attempt(|| {

@@ -10,12 +10,13 @@ pub mod graph;
 pub mod memory;
 pub mod module;
 pub mod stream;
+pub mod update;
 
 use crate::engine::Row;
 
 /// All of them.
 pub fn all() -> Vec<&'static Row> {
-    let tables: [&[Row]; 10] = [
+    let tables: [&[Row]; 11] = [
         build::ROWS,
         capture::ROWS,
         captured::ROWS,
@@ -26,6 +27,7 @@ pub fn all() -> Vec<&'static Row> {
         memory::ROWS,
         module::ROWS,
         stream::ROWS,
+        update::ROWS,
     ];
     tables.into_iter().flatten().collect()
 }
