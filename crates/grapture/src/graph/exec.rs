@@ -4,12 +4,15 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::marker::PhantomData;
 
-use grapture_sys::{CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUgraphExec, Function};
+use grapture_sys::{CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUgraphExec, Function, Functions};
+
+use tracing::level_filters::LevelFilter;
 
 use crate::context::Context;
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
 use crate::graph::{Graph, InstantiateFlags};
+use crate::operation::{Operation, OperationKind};
 use crate::pinned::PinnedInner;
 use crate::retain::{LastLaunch, Share};
 use crate::stream::{Stream, other_context};
@@ -109,6 +112,7 @@ impl GraphExec {
     /// host holds pinned memory that the graph uses. An error of earlier work.
     #[doc(alias = "cuGraphLaunch")]
     #[inline]
+    #[track_caller]
     pub fn launch(&self, stream: &Stream) -> CudaResult<()> {
         stream.require_context(&self.context, "stream")?;
         // The host is kept off the pinned memory from before the launch on (O6).
@@ -117,13 +121,24 @@ impl GraphExec {
             [] => None,
             pinned => Some(PinnedInner::use_all(pinned, stream)?),
         };
+        let operation = Operation::new(OperationKind::GraphLaunch);
         self.submit(stream, || {
             // SAFETY: a live executable graph that no other thread uses now (not `Sync`), and a
             // live stream. What the nodes touch is kept until the launch is done (O2).
-            stream.with(|functions, raw| unsafe { (functions.cuGraphLaunch)(self.raw, raw) })?;
+            let launch =
+                |functions: &Functions, raw| unsafe { (functions.cuGraphLaunch)(self.raw, raw) };
+            stream.run(&operation, || stream.with(launch))?;
+            if LevelFilter::current() >= LevelFilter::TRACE {
+                self.tell_of_launch();
+            }
             self.last_launch.borrow_mut().note(stream);
             Ok(())
         })
+    }
+
+    #[cold]
+    fn tell_of_launch(&self) {
+        tracing::trace!(nodes = self.node_count, "a graph was launched");
     }
 
     /// Makes a call with the executable graph on the stream, unless that captures.

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod allowed;
 mod attacks;
 mod attacks_memory;
 mod attacks_order;
@@ -14,14 +15,18 @@ mod build_owners;
 mod capture;
 mod capture_into;
 mod capture_threads;
+mod cause;
 mod device;
+mod escape;
 mod field_capture;
 mod graph;
 mod graph_memory;
 mod launch;
+mod lost;
 mod memory;
 mod memory_capture;
 mod memory_ordered;
 mod pinned;
 mod recorder;
+mod refusals;
 mod topology;
