@@ -32,6 +32,7 @@ mod reclaim;
 mod recorder;
 mod retain;
 mod stream;
+mod tell;
 mod topology;
 
 pub use grapture_sys as sys;

@@ -155,10 +155,19 @@ impl Watch {
         self.policy
     }
 
+    /// How many operations have escaped so far.
+    pub(super) fn count(&self) -> u64 {
+        match self.policy {
+            EscapePolicy::Ignore => 0,
+            EscapePolicy::Warn | EscapePolicy::Error => COUNT.get() - self.before,
+        }
+    }
+
     /// What has escaped so far.
+    #[cold]
     pub(super) fn escapes(&self) -> Escapes {
-        let count = COUNT.get() - self.before;
-        if count == 0 || self.policy == EscapePolicy::Ignore {
+        let count = self.count();
+        if count == 0 {
             return Escapes::default();
         }
         let named = NAMES.try_with(|names| {

@@ -243,11 +243,12 @@ impl CaptureLog {
     pub(crate) fn close<R>(
         &self,
         end: impl FnOnce() -> Result<R, u32>,
-    ) -> (Result<R, CaptureError>, Owners) {
+    ) -> (Result<R, Box<CaptureError>>, Owners) {
         // INVARIANT: the guard of the capture does not leave the thread that made it.
         let mut own = self.gate.own().get().expect("the capture began on this thread");
         let mut shared = self.gate.shared();
-        let ended = end().map_err(|code| Cause::of(&self.gate, Some(&own), &shared).error(code));
+        let ended =
+            end().map_err(|code| Box::new(Cause::of(&self.gate, Some(&own), &shared).error(code)));
         own.open = None;
         // Read before the owners go, which keep the kernels that the operations name.
         own.clear();

@@ -35,6 +35,7 @@ use crate::graph::{Graph, GraphExec};
 use crate::reclaim::drop_contained;
 use crate::retain::Owners;
 use crate::stream::Stream;
+use crate::tell;
 
 pub use attempt::{Attempt, CaptureOutcome};
 pub use barred::BarredCall;
@@ -117,7 +118,7 @@ impl<'s> StreamGraphCapture<'s> {
             let begin = || begin_numbered(stream, options.mode());
             stream.context().begin_capture(stream.is_blocking(), begin)
         })?;
-        tracing::debug!(?id, mode = ?options.mode(), "a capture began");
+        tell::of_begin(id, options.mode());
         let (context, ended) = (Some(stream.context().clone()), false);
         let watch = Watch::new(options.policy());
         Ok(StreamGraphCapture { stream, log, context, id, ended, watch, _not_send: PhantomData })
@@ -212,9 +213,9 @@ impl<'s> StreamGraphCapture<'s> {
     /// Ends the capture in the driver, which gives the graph, and takes the streams out of it. If it
     /// fails there is no graph. `end` is the line of the program that ends it.
     fn end_driver(&self, end: &'static Location<'static>) -> (CudaResult<CUgraph>, Owners) {
-        let escapes = self.watch.escapes();
-        let refuses = self.watch.policy() == EscapePolicy::Error && !escapes.is_empty();
-        let recorded = if escapes.is_empty() { 0 } else { self.log.recorded() };
+        let escaped = self.watch.count() > 0;
+        let refuses = escaped && self.watch.policy() == EscapePolicy::Error;
+        let recorded = if escaped { self.log.recorded() } else { 0 };
         let (mut refused, mut lost) = (false, None);
         let mut raw = ptr::null_mut();
         let (ended, owners) = self.close(|| match self.end_raw(&mut raw) {
@@ -235,17 +236,21 @@ impl<'s> StreamGraphCapture<'s> {
         });
         let ended = match (ended, lost) {
             (Ok(raw), _) => {
-                tell_of_escapes(&escapes, recorded);
-                tracing::debug!(id = ?self.id, "a capture ended");
+                if escaped {
+                    tell::of_escapes(&self.watch.escapes(), recorded);
+                }
+                tell::of_end(self.id);
                 Ok(raw)
             }
             (Err(_), Some(lost)) => {
                 Err(self.stream.context().failed(lost, "StreamGraphCapture::end", end))
             }
             (Err(error), None) => {
-                let error = CaptureError { escapes, refused, end: Some(end), ..error };
-                tracing::debug!(%error, "a capture failed");
-                Err(CudaError::Capture(Box::new(error)))
+                let escapes = self.watch.escapes();
+                let error = CaptureError { escapes, refused, end: Some(end), ..*error };
+                let error = CudaError::Capture(Box::new(error));
+                tell::of_failure(&error);
+                Err(error)
             }
         };
         (ended, owners)
@@ -283,7 +288,10 @@ impl<'s> StreamGraphCapture<'s> {
         }
     }
 
-    fn close<R>(&self, end: impl FnOnce() -> Result<R, u32>) -> (Result<R, CaptureError>, Owners) {
+    fn close<R>(
+        &self,
+        end: impl FnOnce() -> Result<R, u32>,
+    ) -> (Result<R, Box<CaptureError>>, Owners) {
         let closed = self.log.close(end);
         self.stream.context().end_capture(self.stream.is_blocking());
         closed
@@ -339,23 +347,10 @@ impl Stream {
     where
         F: FnOnce(&StreamGraphCapture<'_>) -> CudaResult<()>,
     {
-        let _span = tracing::debug_span!("capture", mode = ?options.mode()).entered();
+        let _span = tell::in_capture(options.mode());
         let capture = StreamGraphCapture::begin_with(self, options)?;
         record(&capture)?;
         capture.end_graph()
-    }
-}
-
-/// Tells of what is missing from a graph.
-fn tell_of_escapes(escapes: &Escapes, recorded: usize) {
-    if escapes.is_empty() {
-        return;
-    }
-    let count = escapes.count();
-    if recorded == 0 {
-        tracing::warn!(count, "nothing was captured, and {escapes}");
-    } else {
-        tracing::warn!(count, "beside the capture, {escapes}");
     }
 }
 

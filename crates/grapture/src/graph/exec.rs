@@ -6,8 +6,6 @@ use std::marker::PhantomData;
 
 use grapture_sys::{CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUgraphExec, Function, Functions};
 
-use tracing::level_filters::LevelFilter;
-
 use crate::context::Context;
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
@@ -16,6 +14,7 @@ use crate::operation::{Operation, OperationKind};
 use crate::pinned::PinnedInner;
 use crate::retain::{LastLaunch, Share};
 use crate::stream::{Stream, other_context};
+use crate::tell;
 
 /// An executable graph. Each launch replays all of it with one driver call.
 ///
@@ -128,17 +127,10 @@ impl GraphExec {
             let launch =
                 |functions: &Functions, raw| unsafe { (functions.cuGraphLaunch)(self.raw, raw) };
             stream.run(&operation, || stream.with(launch))?;
-            if LevelFilter::current() >= LevelFilter::TRACE {
-                self.tell_of_launch();
-            }
+            tell::of_launch(self.node_count);
             self.last_launch.borrow_mut().note(stream);
             Ok(())
         })
-    }
-
-    #[cold]
-    fn tell_of_launch(&self) {
-        tracing::trace!(nodes = self.node_count, "a graph was launched");
     }
 
     /// Makes a call with the executable graph on the stream, unless that captures.

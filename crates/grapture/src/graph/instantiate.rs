@@ -17,6 +17,7 @@ use grapture_sys::{
 use crate::error::{CudaError, CudaResult, check, write_code};
 use crate::graph::{Graph, GraphExec, NodeId, NodeKind};
 use crate::stream::Stream;
+use crate::tell;
 
 bitflags! {
     /// How an executable graph behaves.
@@ -73,7 +74,7 @@ impl Graph {
         options.check(self)?;
         self.require_frees()?;
         let node_count = self.node_count()?;
-        let _span = tracing::debug_span!("instantiate", nodes = node_count).entered();
+        let _span = tell::in_instantiation(node_count);
         let raw = self.instantiate_raw(options).inspect_err(|error| {
             tracing::debug!(%error, "a graph could not be instantiated");
         })?;

@@ -187,6 +187,14 @@ fn nothing_escapes_from_a_capture_that_does_not_look(setup: &Setup) {
     word.fill(1, &other).unwrap();
     assert!(capture.escapes().is_empty());
     capture.end_graph().unwrap();
+    // Nor when another capture did, and is over.
+    let looks = StreamGraphCapture::begin_with(&other, options(EscapePolicy::Warn)).unwrap();
+    word.fill(1, &stream).unwrap();
+    let capture = StreamGraphCapture::begin_with(&stream, options(EscapePolicy::Ignore)).unwrap();
+    assert_eq!(looks.escapes().count(), 1);
+    drop(looks);
+    assert!(capture.escapes().is_empty());
+    capture.end_graph().unwrap();
 }
 
 fn work_is_captured_or_run(setup: &Setup) {
