@@ -27,6 +27,8 @@ pub struct ContextLost {
     code: u32,
     witness: Option<Witness>,
     suspects: Vec<OperationSite>,
+    /// This is what the first call was answered. It may still say which call that was.
+    first: bool,
 }
 
 /// The call that the driver told of the fault first.
@@ -45,6 +47,7 @@ impl ContextLost {
     }
 
     /// The line of the program that saw the fault first. The work at fault was submitted before.
+    /// None if that was a call which does not say where it is made, such as `Stream::new`.
     pub fn first_seen(&self) -> Option<&'static Location<'static>> {
         self.witness.as_ref().map(|witness| match witness {
             Witness::Call(_, location) => *location,
@@ -107,12 +110,14 @@ impl Faults {
             return error;
         }
         let mut lost = lock(&self.lost);
+        let first = lost.is_none();
         let lost = lost.get_or_insert_with(|| ContextLost {
             code: error.code(),
             witness: None,
             suspects: lock(&self.launches).iter().cloned().collect(),
+            first: false,
         });
-        CudaError::ContextLost(Box::new(lost.clone()))
+        CudaError::ContextLost(Box::new(ContextLost { first, ..lost.clone() }))
     }
 
     /// Says which call got the error, if that is the first to tell that the context is lost.
@@ -122,14 +127,12 @@ impl Faults {
         error: CudaError,
         witness: impl FnOnce() -> Witness,
     ) -> CudaError {
-        if !matches!(error, CudaError::ContextLost(_)) {
+        if !matches!(&error, CudaError::ContextLost(lost) if lost.first) {
             return error;
         }
         let mut lost = lock(&self.lost);
         let Some(lost) = lost.as_mut() else { return error };
-        if lost.witness.is_none() {
-            lost.witness = Some(witness());
-        }
+        lost.witness = Some(witness());
         CudaError::ContextLost(Box::new(lost.clone()))
     }
 

@@ -21,8 +21,7 @@ impl Stream {
     #[track_caller]
     pub fn synchronize(&self) -> CudaResult<()> {
         let location = Location::caller();
-        let waited = self.outside_capture(|| self.driver().relaxed(|_| self.wait()));
-        match self.completed(waited, "Stream::synchronize", location)? {
+        match self.completed(self.finish(), "Stream::synchronize", location)? {
             Some(()) => Ok(()),
             None => Err(self.is_captured(
                 "Stream::synchronize",
@@ -42,8 +41,25 @@ impl Stream {
     #[track_caller]
     pub fn is_idle(&self) -> CudaResult<bool> {
         let location = Location::caller();
-        let asked = self.outside_capture(|| {
-            // A capture of another stream bars the call, and has nothing to do with it (O9).
+        self.completed(self.poll(), "Stream::is_idle", location)?.ok_or_else(|| {
+            self.is_captured(
+                "Stream::is_idle",
+                location,
+                "a capturing stream cannot be asked whether it is idle",
+                "ask after the capture has ended",
+            )
+        })
+    }
+
+    /// Blocks until all work submitted so far is done. None: the stream captures.
+    pub(crate) fn finish(&self) -> CudaResult<Option<()>> {
+        // A capture of another stream bars the call, and has nothing to do with it (O9).
+        self.outside_capture(|| self.driver().relaxed(|_| self.wait()))
+    }
+
+    /// Whether all work submitted so far is done. None: the stream captures.
+    pub(crate) fn poll(&self) -> CudaResult<Option<bool>> {
+        self.outside_capture(|| {
             let asked = self.driver().relaxed(|_| {
                 // SAFETY: a live stream.
                 self.with(|functions, raw| unsafe { (functions.cuStreamQuery)(raw) })
@@ -53,14 +69,6 @@ impl Stream {
                 Err(error) if error.code() == CUDA_ERROR_NOT_READY.0 => Ok(false),
                 Err(error) => Err(error),
             }
-        });
-        self.completed(asked, "Stream::is_idle", location)?.ok_or_else(|| {
-            self.is_captured(
-                "Stream::is_idle",
-                location,
-                "a capturing stream cannot be asked whether it is idle",
-                "ask after the capture has ended",
-            )
         })
     }
 

@@ -13,6 +13,8 @@ use grapture::{
 both_tiers! {
     every_call_says_that_the_context_is_lost,
     an_operation_can_be_the_first_to_see_it,
+    a_wait_for_pinned_memory_can_be_the_first_to_see_it,
+    a_call_that_came_later_is_not_taken_for_the_first,
     the_last_launches_are_suspected_if_they_are_remembered,
     a_capture_that_is_open_ends_with_the_loss,
 }
@@ -145,6 +147,42 @@ fn an_operation_can_be_the_first_to_see_it(setup: &Setup) {
         at(COPY)
     );
     assert_eq!(said, [expected]);
+}
+
+fn a_wait_for_pinned_memory_can_be_the_first_to_see_it(setup: &Setup) {
+    const READ: u32 = line!() + 7;
+    fn case(setup: &Setup) {
+        let stream = setup.stream();
+        let word = DeviceBuffer::from_slice(&setup.context, &[1u32]).unwrap();
+        let mut pinned = setup.pinned_word();
+        word.copy_to_pinned(&mut pinned, &stream).unwrap();
+        fault(setup, &stream);
+        say_error(pinned.read());
+        say_error(pinned.write());
+    }
+    let name = "a_wait_for_pinned_memory_can_be_the_first_to_see_it";
+    let Some(said) = said(setup, name, false, case) else { return };
+    let expected =
+        format!("{FAULT}first seen by `PinnedBuffer::read` ({}){UNNAMED}{START_ANEW}", at(READ));
+    assert_eq!(said, vec![expected; 2]);
+}
+
+/// What does not say where it is made sees it first.
+fn a_call_that_came_later_is_not_taken_for_the_first(setup: &Setup) {
+    fn case(setup: &Setup) {
+        let stream = setup.stream();
+        fault(setup, &stream);
+        let mut made = Ok(stream.clone());
+        while made.is_ok() {
+            made = Stream::new(&setup.context);
+        }
+        say_error(made);
+        say_error(stream.synchronize());
+    }
+    let name = "a_call_that_came_later_is_not_taken_for_the_first";
+    let Some(said) = said(setup, name, false, case) else { return };
+    let fault = FAULT.trim_end_matches("; ");
+    assert_eq!(said, vec![format!("{fault}{UNNAMED}{START_ANEW}"); 2]);
 }
 
 fn the_last_launches_are_suspected_if_they_are_remembered(setup: &Setup) {

@@ -1,5 +1,6 @@
 //! What would break a capture is refused before the driver sees it, and the capture goes on.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use crate::common::{Setup, both_tiers};
@@ -18,6 +19,7 @@ both_tiers! {
     launches_that_do_not_fit_are_refused_in_a_capture,
     an_event_of_a_capture_is_refused_on_another_thread,
     waits_across_captures_are_refused_on_another_thread,
+    a_wait_on_another_thread_breaks_no_capture_that_begins,
 }
 
 const LEGACY: &str = "stream: it is the legacy default stream, and a blocking stream of its context \
@@ -235,4 +237,26 @@ fn waits_across_captures_are_refused_on_another_thread(setup: &Setup) {
     capture.end().unwrap();
     assert_eq!(two.capture_info().unwrap().status(), CaptureStatus::None);
     setup.assert_usable(&two);
+}
+
+/// The look whether the stream captures, and the wait, are one.
+fn a_wait_on_another_thread_breaks_no_capture_that_begins(setup: &Setup) {
+    let stream = setup.stream();
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for query in [false, true] {
+            let (stream, over) = (&stream, &over);
+            scope.spawn(move || {
+                while !over.load(Ordering::SeqCst) {
+                    let waited =
+                        if query { stream.is_idle().map(|_| ()) } else { stream.synchronize() };
+                    assert!(matches!(waited, Ok(()) | Err(CudaError::Refused(_))), "{waited:?}");
+                }
+            });
+        }
+        let captured: Vec<_> =
+            (0..300).map(|_| stream.capture(CaptureMode::Relaxed, |_| Ok(())).map(drop)).collect();
+        over.store(true, Ordering::SeqCst);
+        assert!(captured.iter().all(Result::is_ok), "{captured:?}");
+    });
 }
