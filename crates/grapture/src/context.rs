@@ -2,20 +2,23 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
 
 use grapture_sys::{
-    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUDA_SUCCESS, CUcontext, Function, Functions,
+    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUDA_SUCCESS, CUcontext, CUresult, Function, Functions,
 };
 
-use crate::capture::CaptureGate;
+use crate::capture::{BarredCalls, CaptureGate, LegacyBarrier};
+use crate::context_lost::{Faults, Witness};
 use crate::device::Device;
 use crate::driver::Driver;
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
+use crate::operation::{Operation, OperationSite};
 
 /// How long who waits for waits rests at most before looking again.
 const LONGEST_PAUSE: Duration = Duration::from_micros(200);
@@ -40,14 +43,18 @@ pub(crate) struct ContextInner {
     captures: Arc<ContextCaptures>,
 }
 
-/// What the library knows of the captures on the streams of one of the driver's contexts.
+/// What the library knows of the captures on the streams of one of the driver's contexts, and of
+/// what went wrong there.
 #[derive(Default)]
 pub(crate) struct ContextCaptures {
-    /// How many of its streams a capture of this library records.
+    /// How many streams are in captures of this library.
     open: AtomicUsize,
     /// Whether a kernel may have been given launch attributes there: by this library, or by others
     /// who have a raw handle of a stream or a graph.
     attributes: AtomicBool,
+    legacy: LegacyBarrier,
+    barred: BarredCalls,
+    faults: Faults,
     /// Those of the threads' default streams.
     threads: Mutex<HashMap<ThreadId, Arc<CaptureGate>>>,
     /// How many threads wait for the whole context, which breaks every capture on it.
@@ -155,6 +162,7 @@ impl Context {
     /// [`CudaError::Refused`] while a stream of the context captures: the driver would invalidate
     /// the capture, also one of another thread. An error of earlier work.
     #[doc(alias = "cuCtxSynchronize")]
+    #[track_caller]
     pub fn synchronize(&self) -> CudaResult<()> {
         let Some(_waiting) = self.inner.captures.wait() else {
             return Err(CudaError::refused(
@@ -166,6 +174,7 @@ impl Context {
         };
         // SAFETY: the call takes no pointer; `enter` has made the context current.
         self.enter(|functions| check(unsafe { (functions.cuCtxSynchronize)() }))
+            .map_err(|error| self.failed(error, "Context::synchronize", Location::caller()))
     }
 
     /// The raw handle. It stays valid as long as a handle of this context lives.
@@ -202,12 +211,64 @@ impl Context {
         // SAFETY: the out-pointer is a live local.
         let asked = unsafe { (functions.cuCtxGetCurrent)(&mut current) };
         if asked == CUDA_SUCCESS && current == self.inner.raw {
-            return call(functions);
+            return call(functions).map_err(|error| self.explain(error));
         }
         // SAFETY: the context is alive (this handle), so it can be made current.
-        check(unsafe { (functions.cuCtxPushCurrent_v2)(self.inner.raw) })?;
+        self.check(unsafe { (functions.cuCtxPushCurrent_v2)(self.inner.raw) })?;
         let _pop = Pop { functions };
-        call(functions)
+        call(functions).map_err(|error| self.explain(error))
+    }
+
+    /// The result of a driver call in the context.
+    #[inline]
+    pub(crate) fn check(&self, code: CUresult) -> CudaResult<()> {
+        check(code).map_err(|error| self.explain(error))
+    }
+
+    /// An error of a driver call in the context: by name, if the context is lost.
+    #[cold]
+    fn explain(&self, error: CudaError) -> CudaError {
+        self.inner.captures.faults.explain(error)
+    }
+
+    /// Says which operation got an error, should it be the first to tell that the context is lost.
+    #[cold]
+    pub(crate) fn submission_failed(&self, error: CudaError, operation: &Operation) -> CudaError {
+        // SAFETY: in the call that submits the operation.
+        let witness = || Witness::Operation(unsafe { operation.site() });
+        self.inner.captures.faults.witnessed(error, witness)
+    }
+
+    /// Takes down which function of this library got an error: it may be the first to tell that
+    /// the context is lost, or have broken a capture.
+    #[cold]
+    pub(crate) fn failed(
+        &self,
+        error: CudaError,
+        function: &'static str,
+        location: &'static Location<'static>,
+    ) -> CudaError {
+        let captures = &self.inner.captures;
+        if !matches!(error, CudaError::Refused(_)) {
+            captures.barred.note(function, location, error.code());
+        }
+        captures.faults.witnessed(error, || Witness::Call(function, location))
+    }
+
+    /// The calls that the driver refused for the sake of a capture.
+    pub(crate) fn barred(&self) -> &BarredCalls {
+        &self.inner.captures.barred
+    }
+
+    /// What may be done on the legacy default stream.
+    pub(crate) fn legacy(&self) -> &LegacyBarrier {
+        &self.inner.captures.legacy
+    }
+
+    /// Remembers a launch, to be suspected of a fault.
+    #[cold]
+    pub(crate) fn remember(&self, launch: OperationSite) {
+        self.inner.captures.faults.remember(launch);
     }
 
     /// [`enter`](Context::enter) with the thread's capture mode relaxed: for calls that a capture
@@ -217,6 +278,14 @@ impl Context {
         call: impl FnOnce(&Functions) -> CudaResult<R>,
     ) -> CudaResult<R> {
         self.driver().relaxed(|_| self.enter(call))
+    }
+
+    /// Makes a call about something of the context, with the thread's capture mode relaxed.
+    pub(crate) fn relaxed<R>(
+        &self,
+        call: impl FnOnce(&Functions) -> CudaResult<R>,
+    ) -> CudaResult<R> {
+        self.driver().relaxed(call).map_err(|error| self.explain(error))
     }
 
     /// The gate of the calling thread's default stream.
@@ -245,11 +314,26 @@ impl Context {
         self.inner.captures.attributes.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn capture_began(&self) {
-        self.inner.captures.begin();
+    /// Makes the driver call by which a stream of the context begins or joins a capture.
+    pub(crate) fn begin_capture<R>(
+        &self,
+        blocking: bool,
+        begin: impl FnOnce() -> CudaResult<R>,
+    ) -> CudaResult<R> {
+        let captures = &self.inner.captures;
+        // Counted before it begins: nobody waits for the context from here on.
+        captures.begin();
+        let begun = if blocking { captures.legacy.begin(begin) } else { begin() };
+        begun.inspect_err(|_| {
+            captures.open.fetch_sub(1, Ordering::Relaxed);
+        })
     }
 
-    pub(crate) fn capture_ended(&self) {
+    /// A stream that began or joined a capture is in it no more.
+    pub(crate) fn end_capture(&self, blocking: bool) {
+        if blocking {
+            self.inner.captures.legacy.end();
+        }
         self.inner.captures.open.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -6,6 +6,7 @@ use grapture_sys as sys;
 use grapture_sys::{CUDA_SUCCESS, CUresult, error_codes};
 
 use crate::capture::CaptureError;
+use crate::context_lost::ContextLost;
 use crate::graph::{InstantiateError, UpdateError};
 use crate::module::JitError;
 
@@ -37,6 +38,8 @@ macro_rules! define {
             Instantiate(Box<InstantiateError>),
             /// An executable graph could not be updated.
             Update(Box<UpdateError>),
+            /// A fault of earlier work has taken the context.
+            ContextLost(Box<ContextLost>),
         }
 
         impl CudaError {
@@ -59,6 +62,7 @@ macro_rules! define {
                     CudaError::Capture(error) => error.code(),
                     CudaError::Instantiate(error) => error.code(),
                     CudaError::Update(error) => error.code(),
+                    CudaError::ContextLost(lost) => lost.code(),
                 }
             }
         }
@@ -71,6 +75,12 @@ impl CudaError {
     /// The C name of the code, such as `CUDA_ERROR_INVALID_VALUE`, where it is known.
     pub fn name(&self) -> Option<&'static str> {
         sys::error_code(CUresult(self.code())).map(|known| known.name)
+    }
+
+    /// What to do about it, for the codes that have to do with captures and graphs. The text of an
+    /// error ends with it.
+    pub fn remedy(&self) -> Option<&'static str> {
+        remedy(self.code())
     }
 
     /// Whether the context is lost with it: every later call on the context answers the same, and
@@ -98,9 +108,45 @@ impl fmt::Display for CudaError {
             CudaError::Capture(error) => error.fmt(f),
             CudaError::Instantiate(error) => error.fmt(f),
             CudaError::Update(error) => error.fmt(f),
-            plain => write_code(f, plain.code()),
+            CudaError::ContextLost(lost) => lost.fmt(f),
+            plain => {
+                write_code(f, plain.code())?;
+                match plain.remedy() {
+                    Some(remedy) => write!(f, ": {remedy}"),
+                    None => Ok(()),
+                }
+            }
         }
     }
+}
+
+/// What to do about a code that has to do with captures and graphs.
+pub(crate) fn remedy(code: u32) -> Option<&'static str> {
+    Some(match code {
+        720 => {
+            "launch fewer blocks, at most as many as `Kernel::max_active_blocks` gives for each multiprocessor"
+        }
+        900 => "make the call before the capture begins or after it has ended",
+        901 => "end the capture, and look for the first call that failed in it: that one broke it",
+        902 => "end one of the captures before the wait, or record the work of both in one",
+        903 => "end the capture on the stream on which it began",
+        904 => {
+            "record an event on each forked stream, and wait for it on the stream that began the capture"
+        }
+        905 => {
+            "wait for the earlier work before the capture begins, or have each launch wait for it \
+             with `Event::wait_external`"
+        }
+        906 => {
+            "capture a stream made with `Stream::new`, which does not block, or keep off the legacy \
+             stream until the capture has ended"
+        }
+        907 => "record the event outside of the capture, or in it with `Event::record_external`",
+        908 => "end the capture on the thread that began it, or begin it in relaxed mode",
+        910 => "instantiate the changed graph, and launch that",
+        912 => "make the cluster smaller, and the grid a multiple of it",
+        _ => return None,
+    })
 }
 
 /// `meaning (NAME, number)`.

@@ -1,6 +1,7 @@
 //! [`Event`]: a point in a stream that can be waited for and timed.
 
 use std::fmt;
+use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -133,7 +134,7 @@ impl Event {
         stream.require_context(self.inner.event.context(), "event")?;
         // Held over the call: who waits for the event then knows whether it joins a capture.
         let mut last_record = self.lock();
-        let operation = Operation::new(OperationKind::EventRecord);
+        let operation = Operation::record(&self.inner);
         let record = |functions: &Functions, raw| {
             // SAFETY: a live event and a live stream of one context.
             unsafe { (functions.cuEventRecord)(self.inner.event.as_raw(), raw) }
@@ -141,11 +142,14 @@ impl Event {
         *last_record = stream.route(
             |log| {
                 let retain = |owners: &mut Owners| owners.retain(&self.inner);
-                let recorded = log.record(operation, retain, || stream.with(record))?;
+                let recorded = log.record(stream, operation, retain, || stream.with(record))?;
                 let captured = LastRecord::Captured { log: log.clone(), external: false };
                 Some(recorded.map(|()| captured))
             },
-            || stream.with(record).map(|()| LastRecord::Eager),
+            || match stream.with(record) {
+                Ok(()) => Ok(LastRecord::Eager),
+                Err(error) => Err(stream.context().submission_failed(error, &operation)),
+            },
         )?;
         Ok(())
     }
@@ -209,7 +213,7 @@ impl Event {
     pub fn wait(&self, stream: &Stream) -> CudaResult<()> {
         self.require_driver(stream)?;
         let last_record = self.lock();
-        let operation = Operation::new(OperationKind::EventWait);
+        let operation = Operation::wait(&self.inner);
         let wait = |functions: &Functions, raw| {
             // SAFETY: a live event and a live stream of one driver (checked); they may be of
             // different contexts.
@@ -232,12 +236,14 @@ impl Event {
             |log| {
                 let retain = |owners: &mut Owners| owners.retain(&self.inner);
                 match check_wait(&last_record, Some(log)) {
-                    Ok(_) => log.record(operation, retain, || stream.with(wait)),
+                    Ok(_) => log.record(stream, operation, retain, || stream.with(wait)),
                     Err(error) => Some(Err(error)),
                 }
             },
             || match check_wait(&last_record, None)? {
-                None => stream.with(wait),
+                None => stream
+                    .with(wait)
+                    .map_err(|error| stream.context().submission_failed(error, &operation)),
                 // To join, the stream would have to wait for this very call.
                 Some(_) => Err(CudaError::from(CUDA_ERROR_ILLEGAL_STATE)),
             },
@@ -276,9 +282,16 @@ impl Event {
     ///
     /// [`CudaError::Refused`] if it was recorded in a capture. An error of earlier work.
     #[doc(alias = "cuEventQuery")]
+    #[track_caller]
     pub fn is_complete(&self) -> CudaResult<bool> {
-        self.refuse_captured()?;
-        self.inner.event.is_complete()
+        let location = Location::caller();
+        // Held over the call: nobody records the event in a capture meanwhile.
+        let last_record = self.lock();
+        refuse_captured(&last_record)?;
+        self.inner
+            .event
+            .is_complete()
+            .map_err(|error| self.context().failed(error, "Event::is_complete", location))
     }
 
     /// Blocks until the event's last record is reached.
@@ -287,9 +300,14 @@ impl Event {
     ///
     /// As [`is_complete`](Event::is_complete).
     #[doc(alias = "cuEventSynchronize")]
+    #[track_caller]
     pub fn synchronize(&self) -> CudaResult<()> {
-        self.refuse_captured()?;
-        self.inner.event.synchronize()
+        let location = Location::caller();
+        refuse_captured(&self.lock())?;
+        self.inner
+            .event
+            .synchronize()
+            .map_err(|error| self.context().failed(error, "Event::synchronize", location))
     }
 
     /// The time on the device from the last record of `start` to that of this event, to about half
@@ -309,7 +327,7 @@ impl Event {
             ));
         }
         for event in [start, self] {
-            event.refuse_captured()?;
+            refuse_captured(&event.lock())?;
             event.require_timing()?;
         }
         self.inner.event.elapsed_since(&start.inner.event)
@@ -324,18 +342,6 @@ impl Event {
             return Ok(());
         };
         Err(CudaError::refused(CUDA_ERROR_INVALID_HANDLE, "event", problem))
-    }
-
-    fn refuse_captured(&self) -> CudaResult<()> {
-        match &*self.lock() {
-            LastRecord::Never | LastRecord::Eager => Ok(()),
-            LastRecord::Captured { .. } => Err(CudaError::refused(
-                CUDA_ERROR_CAPTURED_EVENT,
-                "event",
-                "it was last recorded in a capture, where it stands for no point in time: record \
-                 it outside, or with `record_external`",
-            )),
-        }
     }
 
     /// A handle of one driver means nothing to another.
@@ -356,6 +362,18 @@ impl Event {
             *last = LastRecord::Eager;
         }
         last
+    }
+}
+
+fn refuse_captured(last_record: &LastRecord) -> CudaResult<()> {
+    match last_record {
+        LastRecord::Never | LastRecord::Eager => Ok(()),
+        LastRecord::Captured { .. } => Err(CudaError::refused(
+            CUDA_ERROR_CAPTURED_EVENT,
+            "event",
+            "it was last recorded in a capture, where it stands for no point in time: record it \
+             outside, or with `record_external`",
+        )),
     }
 }
 

@@ -77,7 +77,7 @@ impl Kernel {
         let text = c_name(name, "kernel.name")?;
         let context = module.context();
         let mut raw = ptr::null_mut();
-        let found = context.driver().relaxed(|functions| {
+        let found = context.relaxed(|functions| {
             // SAFETY: a live module, a NUL-terminated name, and a live out-pointer.
             check(unsafe {
                 (functions.cuModuleGetFunction)(&mut raw, module.as_raw(), text.as_ptr())
@@ -183,7 +183,7 @@ impl Kernel {
                     ),
                 )
             })?;
-        self.context().driver().relaxed(|functions| {
+        self.context().relaxed(|functions| {
             let attribute = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             // SAFETY: a function of a live module; the value fits, see above.
             check(unsafe { (functions.cuFuncSetAttribute)(inner.raw, attribute, wanted as i32) })
@@ -305,7 +305,7 @@ struct Asking<'a> {
 impl Asking<'_> {
     fn attribute(&self, attribute: CUfunction_attribute) -> CudaResult<u32> {
         let mut value = 0;
-        self.context.driver().relaxed(|functions| {
+        self.context.relaxed(|functions| {
             // SAFETY: a function of a live module, and a live out-pointer.
             check(unsafe { (functions.cuFuncGetAttribute)(&mut value, attribute, self.raw) })
         })?;
@@ -352,7 +352,7 @@ impl Asking<'_> {
         if !driver.has(Function::cuFuncGetParamInfo) {
             return Ok(None);
         }
-        driver.relaxed(|functions| {
+        self.context.relaxed(|functions| {
             let mut count = usize::MAX;
             if driver.has(Function::cuFuncGetParamCount) {
                 // SAFETY: a function of a live module, and a live out-pointer.

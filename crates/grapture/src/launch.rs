@@ -2,6 +2,7 @@
 
 mod attributes;
 mod node;
+mod residency;
 
 use std::ffi::c_void;
 use std::fmt;
@@ -20,7 +21,7 @@ use crate::dim3::Dim3;
 use crate::error::{CudaError, CudaResult};
 use crate::kernel::{Kernel, KernelInner};
 use crate::memory::{BufferInner, DeviceSlice, DeviceSliceMut};
-use crate::operation::{Operation, OperationKind};
+use crate::operation::Operation;
 use crate::stream::{Stream, other_context_than};
 
 use attributes::Attributes;
@@ -226,7 +227,7 @@ impl<'a> LaunchBuilder<'a> {
         let pointers =
             if pointers.is_empty() { ptr::null_mut() } else { pointers.as_mut_ptr().cast() };
         stream.submit(
-            Operation::new(OperationKind::Kernel),
+            Operation::kernel(self.kernel),
             |owners| {
                 owners.retain(self.kernel);
                 for owner in arguments.iter().filter_map(|argument| argument.owner) {
@@ -338,6 +339,18 @@ impl<'a> LaunchBuilder<'a> {
     ) -> CUresult {
         let mut attributes = attributes.to_raw();
         let config = CUlaunchConfig {
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: attributes.len() as u32,
+            ..self.config(stream)
+        };
+        let (kernel, extra) = (self.kernel.raw(), ptr::null_mut());
+        // SAFETY: the caller's promise; the configuration and its attributes are live locals.
+        unsafe { (functions.cuLaunchKernelEx)(&config, kernel, pointers, extra) }
+    }
+
+    /// The launch for the newer calls, without its attributes.
+    fn config(&self, stream: CUstream) -> CUlaunchConfig {
+        CUlaunchConfig {
             gridDimX: self.grid.x,
             gridDimY: self.grid.y,
             gridDimZ: self.grid.z,
@@ -346,12 +359,9 @@ impl<'a> LaunchBuilder<'a> {
             blockDimZ: self.block.z,
             sharedMemBytes: self.shared_bytes as u32,
             hStream: stream,
-            attrs: attributes.as_mut_ptr(),
-            numAttrs: attributes.len() as u32,
-        };
-        let (kernel, extra) = (self.kernel.raw(), ptr::null_mut());
-        // SAFETY: the caller's promise; the configuration and its attributes are live locals.
-        unsafe { (functions.cuLaunchKernelEx)(&config, kernel, pointers, extra) }
+            attrs: ptr::null_mut(),
+            numAttrs: 0,
+        }
     }
 
     /// Says what is wrong, or prepares what is right and not plain.
@@ -360,6 +370,10 @@ impl<'a> LaunchBuilder<'a> {
         self.check_for(stream.context(), "stream")?;
         if let Some(attributes) = &self.attributes {
             attributes.check(stream.context(), self.grid, Function::cuLaunchKernelEx)?;
+            // The driver refuses the rest by itself, but a capture would not survive that.
+            if stream.is_capturing() {
+                self.check_residency(attributes)?;
+            }
         }
         let mut owners = self.arguments.iter().filter_map(|argument| argument.owner);
         owners.try_for_each(|owner| owner.note_use(stream))

@@ -11,6 +11,7 @@
 
 mod capture;
 mod context;
+mod context_lost;
 mod device;
 mod dim3;
 mod driver;
@@ -32,6 +33,7 @@ mod recorder;
 mod retain;
 mod stream;
 mod sync;
+mod tell;
 mod topology;
 
 pub use grapture_sys as sys;
@@ -43,10 +45,12 @@ pub use grapture_sys::{
 };
 
 pub use capture::{
-    CaptureError, CaptureInfo, CaptureMode, CaptureStatus, FailedOperation, Fork, LoggedOperation,
+    Attempt, BarredCall, CaptureError, CaptureInfo, CaptureMode, CaptureOptions, CaptureOutcome,
+    CaptureStatus, EscapePolicy, Escapes, FailedOperation, Fork, LoggedOperation,
     StreamGraphCapture, ThreadCaptureMode,
 };
 pub use context::Context;
+pub use context_lost::{ContextLost, LAUNCH_HISTORY_VARIABLE};
 pub use device::{Device, DeviceAttribute, MemoryInfo, Uuid};
 pub use dim3::Dim3;
 pub use driver::{DRIVER_VARIABLE, Driver, DriverVersion};
@@ -64,7 +68,7 @@ pub use kernel::{BlockSize, Kernel, KernelAttributes};
 pub use launch::{KernelAttribute, LaunchBuilder, MemorySyncDomain};
 pub use memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceView, DeviceViewMut, Region2d};
 pub use module::{JitError, JitOptions, Module};
-pub use operation::OperationKind;
+pub use operation::{OperationKind, OperationSite};
 pub use pinned::{PinnedBuffer, PinnedRead, PinnedWrite};
 pub use recorder::StreamCapture;
 pub use retain::{Retained, RetainedKind};

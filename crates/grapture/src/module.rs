@@ -188,6 +188,7 @@ impl Module {
                 let inner = ModuleInner { raw, context: context.clone(), log };
                 Ok(Module { inner: Arc::new(inner) })
             }
+            Err(lost @ CudaError::ContextLost(_)) => Err(lost),
             Err(error) => Err(CudaError::Jit(Box::new(JitError {
                 code: error.code(),
                 log: text_of(&request.error),
@@ -233,7 +234,7 @@ impl Module {
         if !driver.has(Function::cuModuleEnumerateFunctions) {
             return Ok(None);
         }
-        driver.relaxed(|functions| {
+        self.inner.context.relaxed(|functions| {
             let mut count = 0;
             // SAFETY: a live module, and a live out-pointer.
             check(unsafe { (functions.cuModuleGetFunctionCount)(&mut count, self.inner.raw) })?;
@@ -267,7 +268,7 @@ impl Module {
     pub fn global(&self, name: &str) -> CudaResult<(CUdeviceptr, usize)> {
         let text = c_name(name, "module.global")?;
         let (mut address, mut bytes) = (0, 0);
-        let found = self.inner.context.driver().relaxed(|functions| {
+        let found = self.inner.context.relaxed(|functions| {
             // SAFETY: a live module, a NUL-terminated name, live out-pointers.
             check(unsafe {
                 let (module, name) = (self.inner.raw, text.as_ptr());

@@ -69,7 +69,7 @@ impl RawEvent {
             .context
             .driver()
             .relaxed(|functions| unsafe { (functions.cuEventQuery)(self.raw) });
-        match check(code) {
+        match self.context.check(code) {
             Ok(()) => Ok(true),
             Err(CudaError::NotReady) => Ok(false),
             Err(error) => Err(error),
@@ -94,7 +94,7 @@ impl RawEvent {
             .context
             .driver()
             .relaxed(|functions| unsafe { (functions.cuEventSynchronize)(self.raw) });
-        check(code)
+        self.context.check(code)
     }
 }
 

@@ -1,15 +1,17 @@
 //! [`Stream`]: an ordered queue of work on a device. The model of every handle here.
 
+mod wait;
+
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use grapture_sys::{
-    CU_STREAM_DEFAULT, CU_STREAM_NON_BLOCKING, CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_NOT_READY,
-    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUresult, CUstream, Functions,
+    CU_STREAM_CAPTURE_STATUS_NONE, CU_STREAM_DEFAULT, CU_STREAM_NON_BLOCKING,
+    CUDA_ERROR_INVALID_CONTEXT, CUresult, CUstream, CUstreamCaptureStatus, Functions,
 };
 
-use crate::capture::{CaptureGate, CaptureLog};
+use crate::capture::{CaptureGate, CaptureLog, escape};
 use crate::context::Context;
 use crate::driver::Driver;
 use crate::drop_error::report;
@@ -39,6 +41,8 @@ pub(crate) struct StreamInner {
     gate: Option<Arc<CaptureGate>>,
     /// Whether other hands than this library's can have the raw handle.
     exposed: AtomicBool,
+    /// Whether the legacy default stream and this one wait for each other, once that was asked.
+    blocking: OnceLock<bool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +116,9 @@ impl Stream {
                 (functions.cuStreamCreateWithPriority)(&mut raw, flags.0, options.priority)
             })
         })?;
-        Ok(Stream::of(raw, context, StreamOrigin::Owned))
+        let stream = Stream::of(raw, context, StreamOrigin::Owned);
+        let _ = stream.inner.blocking.set(options.blocking);
+        Ok(stream)
     }
 
     /// The legacy default stream of the context: it waits for every blocking stream, and they wait
@@ -164,7 +170,12 @@ impl Stream {
             context.note_attributes();
         }
         let (context, exposed) = (context.clone(), AtomicBool::new(exposed));
-        Stream { inner: Arc::new(StreamInner { raw, context, origin, gate, exposed }) }
+        let blocking = OnceLock::new();
+        Stream { inner: Arc::new(StreamInner { raw, context, origin, gate, exposed, blocking }) }
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakStream {
+        WeakStream(Arc::downgrade(&self.inner))
     }
 
     /// The context.
@@ -221,55 +232,6 @@ impl Stream {
         Ok(priority)
     }
 
-    /// Blocks until all work submitted so far is done. Breaks no capture of another stream.
-    ///
-    /// # Errors
-    ///
-    /// [`CudaError::Refused`] while the stream captures: there is nothing to wait for, and the
-    /// driver would invalidate the capture. An error of earlier work.
-    #[doc(alias = "cuStreamSynchronize")]
-    pub fn synchronize(&self) -> CudaResult<()> {
-        self.refuse_while_capturing("waiting for it")?;
-        self.relaxed(|functions, raw| {
-            // SAFETY: a live stream.
-            unsafe { (functions.cuStreamSynchronize)(raw) }
-        })
-    }
-
-    /// Whether all work submitted so far is done. Does not block, and breaks no capture of another
-    /// stream.
-    ///
-    /// # Errors
-    ///
-    /// [`CudaError::Refused`] while the stream captures. An error of earlier work.
-    #[doc(alias = "cuStreamQuery")]
-    pub fn is_idle(&self) -> CudaResult<bool> {
-        self.refuse_while_capturing("asking whether it is idle")?;
-        let asked = self.relaxed(|functions, raw| {
-            // SAFETY: a live stream.
-            unsafe { (functions.cuStreamQuery)(raw) }
-        });
-        match asked {
-            Ok(()) => Ok(true),
-            Err(error) if error.code() == CUDA_ERROR_NOT_READY.0 => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn refuse_while_capturing(&self, doing: &str) -> CudaResult<()> {
-        if !self.is_capturing() {
-            return Ok(());
-        }
-        Err(CudaError::refused(
-            CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
-            "stream",
-            format!(
-                "it is capturing, and {doing} would invalidate the capture: record an event \
-                 instead, or do it after the capture has ended"
-            ),
-        ))
-    }
-
     /// Makes a driver call on the stream.
     #[inline]
     pub(crate) fn with(
@@ -277,14 +239,20 @@ impl Stream {
         call: impl FnOnce(&Functions, CUstream) -> CUresult,
     ) -> CudaResult<()> {
         if self.inner.origin == StreamOrigin::Default {
-            return self.inner.context.enter(|functions| check(call(functions, self.inner.raw)));
+            return self.with_default(call);
         }
-        check(call(self.inner.context.functions(), self.inner.raw))
+        self.inner.context.check(call(self.inner.context.functions(), self.inner.raw))
     }
 
-    /// Makes a driver call on the stream that captures of other streams would bar (O9).
-    fn relaxed(&self, call: impl FnOnce(&Functions, CUstream) -> CUresult) -> CudaResult<()> {
-        self.driver().relaxed(|_| self.with(call))
+    /// Makes a driver call on a default stream.
+    fn with_default(&self, call: impl FnOnce(&Functions, CUstream) -> CUresult) -> CudaResult<()> {
+        let context = &self.inner.context;
+        self.unless_barred(|| context.enter(|functions| check(call(functions, self.inner.raw))))
+    }
+
+    /// Makes a call on the stream, unless that is the legacy one and a blocking stream captures.
+    pub(crate) fn unless_barred<R>(&self, call: impl FnOnce() -> CudaResult<R>) -> CudaResult<R> {
+        if self.is_legacy() { self.context().legacy().submit(call) } else { call() }
     }
 
     /// Submits one operation: it runs, or a capture records it. A capture then logs it and keeps
@@ -310,13 +278,29 @@ impl Stream {
     ) -> CudaResult<()> {
         self.with_gate(|gate| {
             if let Some(mut own) = gate.own().get() {
-                return own.record(gate.recorded(), operation, retain, || self.with(captured));
+                return own.record(gate, self, operation, retain, || self.with(captured));
             }
             gate.route(
-                |log| log.record(operation, retain, || self.with(captured)),
-                || self.with(eager),
+                |log| log.record(self, operation, retain, || self.with(captured)),
+                || self.run(&operation, || self.with(eager)),
             )
         })
+    }
+
+    /// Makes the driver call of an operation that runs.
+    #[inline]
+    pub(crate) fn run(
+        &self,
+        operation: &Operation,
+        call: impl FnOnce() -> CudaResult<()>,
+    ) -> CudaResult<()> {
+        match call() {
+            Ok(()) => {
+                escape::note(operation, self.context());
+                Ok(())
+            }
+            Err(error) => Err(self.context().submission_failed(error, operation)),
+        }
     }
 
     /// Makes one of two calls, by whether a capture records the stream, which stays so meanwhile:
@@ -355,6 +339,34 @@ impl Stream {
             }
         };
         with(gate)
+    }
+
+    /// The driver's status of the stream's capture.
+    pub(crate) fn status_in_driver(&self) -> CudaResult<CUstreamCaptureStatus> {
+        let mut status = CU_STREAM_CAPTURE_STATUS_NONE;
+        self.with(|functions, raw| {
+            // SAFETY: a live stream, and the out-pointer is a live local.
+            unsafe { (functions.cuStreamIsCapturing)(raw, &mut status) }
+        })?;
+        Ok(status)
+    }
+
+    /// Whether the stream and the legacy default stream wait for each other, so that the one does
+    /// nothing while the other captures. Assumed of a stream of other hands that does not tell.
+    pub(crate) fn is_blocking(&self) -> bool {
+        if let Some(known) = self.inner.blocking.get() {
+            return *known;
+        }
+        // Measured: the default stream of a thread is a blocking one.
+        let blocking = self.is_default() || {
+            let mut flags = 0;
+            let asked = self.with(|functions, raw| {
+                // SAFETY: a live stream, and the out-pointer is a live local.
+                unsafe { (functions.cuStreamGetFlags)(raw, &mut flags) }
+            });
+            asked.is_err() || flags & CU_STREAM_NON_BLOCKING.0 == 0
+        };
+        *self.inner.blocking.get_or_init(|| blocking)
     }
 
     pub(crate) fn is_legacy(&self) -> bool {
@@ -409,6 +421,24 @@ impl Drop for StreamInner {
         }
     }
 }
+
+/// A stream, if it is still there: for errors, which keep none.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WeakStream(Weak<StreamInner>);
+
+impl WeakStream {
+    pub(crate) fn upgrade(&self) -> Option<Stream> {
+        self.0.upgrade().map(|inner| Stream { inner })
+    }
+}
+
+impl PartialEq for WeakStream {
+    fn eq(&self, other: &WeakStream) -> bool {
+        self.0.ptr_eq(&other.0)
+    }
+}
+
+impl Eq for WeakStream {}
 
 impl PartialEq for Stream {
     /// Whether both are the same handle.

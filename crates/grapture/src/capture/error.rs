@@ -1,151 +1,91 @@
 //! [`CaptureError`]: why a capture failed, from its first cause.
 
-use std::fmt;
 use std::panic::Location;
 
-use grapture_sys::{
-    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, CUDA_ERROR_STREAM_CAPTURE_UNJOINED, CUresult,
-};
+use crate::capture::barred::BarredCall;
+use crate::capture::escape::Escapes;
+use crate::capture::logged::{FailedOperation, Fork, LoggedOperation};
 
-use crate::error::write_code;
-use crate::operation::{Operation, OperationKind};
-use crate::stream::Stream;
-
-/// A capture that could not be ended well. The stream is usable again, and nothing was leaked.
+/// A capture that failed: of the operation with which it became invalid, of each one after it, and
+/// of the end. After the end, the stream is usable again and nothing was leaked.
+///
+/// Its text says after which operation the capture was valid, what broke it, and what to do:
+///
+/// ```
+/// # use grapture::*;
+/// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+/// # let context = Context::new(&driver.device(0)?)?;
+/// # let (main, side) = (Stream::new(&context)?, Stream::new(&context)?);
+/// # let mut word = DeviceBuffer::<u32>::zeroed(&context, 1)?;
+/// # let event = Event::new(&context)?;
+/// let error = main
+///     .capture(CaptureMode::ThreadLocal, |_| {
+///         event.record(&main)?;
+///         event.wait(&side)?; // a fork, which nothing joins back
+///         word.fill(1, &side)
+///     })
+///     .unwrap_err();
+/// let CudaError::Capture(error) = error else { panic!() };
+/// assert_eq!(error.code(), 904);
+/// assert!(error.to_string().contains("was not joined back"));
+/// let fork = error.forks().iter().find(|fork| !fork.is_joined()).unwrap();
+/// assert_eq!(fork.stream(), &side);
+/// assert_eq!(fork.unjoined().unwrap().kind(), OperationKind::Fill);
+/// # Ok::<(), CudaError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureError {
-    pub(crate) code: u32,
-    pub(crate) first_failure: Option<FailedOperation>,
-    pub(crate) last_operation: Option<LoggedOperation>,
-    pub(crate) forks: Vec<Fork>,
-}
-
-/// An operation that a capture logged.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoggedOperation {
-    index: usize,
-    kind: OperationKind,
-    location: &'static Location<'static>,
-}
-
-impl LoggedOperation {
-    pub(crate) fn new(index: usize, operation: &Operation) -> LoggedOperation {
-        LoggedOperation { index, kind: operation.kind, location: operation.location }
-    }
-
-    /// Its place among the capture's operations, counted from 0.
-    pub fn index(&self) -> usize {
-        self.index
-    }
-
-    /// Its kind.
-    pub fn kind(&self) -> OperationKind {
-        self.kind
-    }
-
-    /// The line of the program that submitted it.
-    pub fn location(&self) -> &'static Location<'static> {
-        self.location
-    }
-}
-
-impl fmt::Display for LoggedOperation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "operation {} ({}, {})", self.index, self.kind, self.location)
-    }
-}
-
-/// The first operation that the driver refused in a capture.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FailedOperation {
-    pub(crate) operation: LoggedOperation,
-    pub(crate) code: u32,
-}
-
-impl FailedOperation {
-    /// The operation.
-    pub fn operation(&self) -> &LoggedOperation {
-        &self.operation
-    }
-
-    /// What the driver answered.
-    pub fn code(&self) -> u32 {
-        self.code
-    }
-}
-
-/// A stream that joined a capture.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fork {
-    stream: Stream,
-    location: &'static Location<'static>,
-}
-
-impl Fork {
-    pub(crate) fn new(stream: &Stream, operation: &Operation) -> Fork {
-        Fork { stream: stream.clone(), location: operation.location }
-    }
-
-    /// The stream.
-    pub fn stream(&self) -> &Stream {
-        &self.stream
-    }
-
-    /// The line of the program by which it joined.
-    pub fn location(&self) -> &'static Location<'static> {
-        self.location
-    }
+    pub(super) code: u32,
+    pub(super) recorded: usize,
+    pub(super) last_operation: Option<LoggedOperation>,
+    pub(super) first_failure: Option<FailedOperation>,
+    pub(super) barred: Option<BarredCall>,
+    pub(super) forks: Vec<Fork>,
+    pub(super) escapes: Escapes,
+    /// Where the capture was ended, if the end is what failed.
+    pub(super) end: Option<&'static Location<'static>>,
+    /// The driver gave a graph, and the escapes are why it is not handed out.
+    pub(super) refused: bool,
 }
 
 impl CaptureError {
-    /// The driver's code.
+    /// The driver's code; that of [`StreamCaptureIsolation`](crate::CudaError::StreamCaptureIsolation)
+    /// if work escaped from the capture and its options make that an error.
     pub fn code(&self) -> u32 {
         self.code
     }
 
-    /// The first operation that the driver refused in the capture, if one was.
+    /// How many operations were recorded.
+    pub fn recorded(&self) -> usize {
+        self.recorded
+    }
+
+    /// The first operation with which the capture was no longer valid. An operation that failed and
+    /// left it valid is none, nor is one that the library refused.
     pub fn first_failure(&self) -> Option<&FailedOperation> {
         self.first_failure.as_ref()
     }
 
-    /// The last operation that was recorded well.
+    /// The last operation that was recorded while the capture was valid. None also on a thread that
+    /// did not begin the capture, if the thread that did recorded the last.
     pub fn last_operation(&self) -> Option<&LoggedOperation> {
         self.last_operation.as_ref()
     }
 
-    /// The streams that had joined the capture.
+    /// A call of this library that is no operation and that the driver refused for the sake of a
+    /// capture, while this one was open: the likely cause, if no operation is.
+    pub fn barred_call(&self) -> Option<&BarredCall> {
+        self.barred.as_ref()
+    }
+
+    /// The streams that had joined the capture. Told on the thread that began it.
     pub fn forks(&self) -> &[Fork] {
         &self.forks
     }
-}
 
-impl fmt::Display for CaptureError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the capture failed: ")?;
-        write_code(f, self.code)?;
-        if let Some(last) = &self.last_operation {
-            write!(f, "; valid after {last}")?;
-        }
-        if let Some(failure) = &self.first_failure {
-            write!(f, "; broken by {}, which the driver answered with ", failure.operation)?;
-            write_code(f, failure.code)?;
-        } else if CUresult(self.code) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED {
-            f.write_str(
-                "; no operation that went through this library broke it: look for a call that is \
-                 not permitted in a capture, on this stream by other hands or on another thread",
-            )?;
-        }
-        if CUresult(self.code) == CUDA_ERROR_STREAM_CAPTURE_UNJOINED {
-            for fork in &self.forks {
-                write!(
-                    f,
-                    "; a stream joined at {}: record an event on it and wait for that on the \
-                     stream that began the capture",
-                    fork.location
-                )?;
-            }
-        }
-        Ok(())
+    /// What the thread submitted to other streams meanwhile.
+    pub fn escapes(&self) -> &Escapes {
+        &self.escapes
     }
 }
 

@@ -69,8 +69,8 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// [`StreamCaptureImplicit`](crate::CudaError::StreamCaptureImplicit) for the legacy stream
-    /// while a blocking stream of the context captures. [`NotSupported`](crate::CudaError::NotSupported):
+    /// [`Refused`](crate::CudaError::Refused) for the legacy stream while a blocking stream of the
+    /// context captures. [`NotSupported`](crate::CudaError::NotSupported):
     /// the driver is older than 10.1.
     #[doc(alias = "cuStreamGetCaptureInfo")]
     pub fn capture_info(&self) -> CudaResult<CaptureInfo> {

@@ -1,11 +1,12 @@
 //! Captures into a graph that there is.
 
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::ptr;
 
 use grapture_sys::{CUDA_ERROR_NOT_SUPPORTED, CUgraph, CUgraphNode, Function};
 
+use crate::capture::escape::{EscapePolicy, Watch};
 use crate::capture::{CaptureLog, CaptureMode, StreamGraphCapture, check_begin};
 use crate::error::{CudaError, CudaResult};
 use crate::graph::{Graph, NodeId};
@@ -45,6 +46,7 @@ impl Stream {
     /// or a stream that cannot be captured, captures already or is of another driver.
     /// [`NotSupported`](CudaError::NotSupported): the driver is older than 12.3.
     #[doc(alias = "cuStreamBeginCaptureToGraph")]
+    #[track_caller]
     pub fn capture_into<F>(
         &self,
         graph: &mut Graph,
@@ -55,6 +57,7 @@ impl Stream {
     where
         F: FnOnce(&StreamGraphCapture<'_>) -> CudaResult<()>,
     {
+        let end = Location::caller();
         if !self.driver().has(Function::cuStreamBeginCaptureToGraph) {
             return Err(CudaError::from(CUDA_ERROR_NOT_SUPPORTED));
         }
@@ -63,7 +66,7 @@ impl Stream {
         let capture = begin(self, graph, &target.after, mode)?;
         let recorded = catch_unwind(AssertUnwindSafe(|| record(&capture)));
         let last = self.capture_info();
-        let (ended, owners, _) = capture.end_driver();
+        let (ended, owners, _) = capture.end_driver(end);
         let kept = match (ended, &recorded, &last) {
             (Ok(_), Ok(Ok(())), Ok(_)) => graph.keep_captured(target, owners),
             (Ok(_), ..) => {
@@ -74,8 +77,7 @@ impl Stream {
             (Err(error), ..) => {
                 graph.lose(target);
                 drop_contained(owners);
-                tracing::debug!(%error, "a capture failed");
-                Err(CudaError::Capture(Box::new(error)))
+                Err(error)
             }
         };
         recorded.unwrap_or_else(|payload| resume_unwind(payload))?;
@@ -93,10 +95,8 @@ fn begin<'s>(
 ) -> CudaResult<StreamGraphCapture<'s>> {
     let log = stream.with_gate(CaptureLog::new);
     let id = CaptureLog::open(&log, stream, || {
-        // Counted before it begins: nobody waits for the context from here on.
-        stream.context().capture_began();
-        begin_raw(stream, graph.raw(), after, mode)
-            .inspect_err(|_| stream.context().capture_ended())?;
+        let begin = || begin_raw(stream, graph.raw(), after, mode);
+        stream.context().begin_capture(stream.is_blocking(), begin)?;
         // Without its number it is taken for its own at the end. To end it here would be to lose
         // the graph.
         let id = stream.capture_id().or_else(|_| stream.capture_id());
@@ -104,7 +104,8 @@ fn begin<'s>(
     })?;
     log.set_names(graph.names().clone());
     // Whatever the closure does, `capture_into` ends it.
-    Ok(StreamGraphCapture { stream, log, context: None, id, ended: true, _not_send: PhantomData })
+    let (context, ended, watch) = (None, true, Watch::new(EscapePolicy::default()));
+    Ok(StreamGraphCapture { stream, log, context, id, ended, watch, _not_send: PhantomData })
 }
 
 fn begin_raw(

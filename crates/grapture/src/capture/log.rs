@@ -1,13 +1,17 @@
 //! [`CaptureLog`]: what an open capture has recorded, whom it keeps alive, and what went wrong.
 
 use std::cell::RefMut;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::panic::Location;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
 use grapture_sys::CUDA_ERROR_INVALID_VALUE;
 
-use crate::capture::error::{CaptureError, FailedOperation, Fork, LoggedOperation};
+use crate::capture::cause::{Cause, Failure};
+use crate::capture::error::CaptureError;
 use crate::capture::gate::CaptureGate;
+use crate::capture::joins::{Entry, StreamId, id_of};
+use crate::capture::logged::LoggedOperation;
 use crate::capture::recorded::{Labels, Recorded};
 use crate::error::{CudaError, CudaResult};
 use crate::graph::{GraphKey, NodeNames};
@@ -37,11 +41,17 @@ pub(crate) struct CaptureLog {
 pub(crate) struct Recording {
     /// The capture, while it is open in the driver.
     open: Option<GraphKey>,
-    operations: Vec<Operation>,
+    pub(super) operations: Vec<Operation>,
     owners: Owners,
     labels: Labels,
-    /// The first operation that the driver refused, and how many this thread had recorded before.
-    failure: Option<(usize, Operation, u32)>,
+    /// Those operations that were recorded on another stream than the one that began the capture, in
+    /// order.
+    pub(super) elsewhere: Vec<(usize, StreamId)>,
+    /// The first operation with which the capture was no longer valid, and how many this thread had
+    /// recorded before.
+    pub(super) failure: Option<(usize, Failure)>,
+    /// How many barred calls there were in the context before the capture.
+    pub(super) barred_before: u64,
 }
 
 /// What the other threads have recorded.
@@ -52,24 +62,27 @@ pub(crate) struct SharedRecording {
     open: Option<GraphKey>,
     owners: Owners,
     /// Each with the number of operations that the first thread had recorded before it.
-    operations: Vec<(usize, Operation)>,
-    /// The first operation that the driver refused, and how many were recorded before.
-    failure: Option<(usize, Operation, u32)>,
+    pub(super) operations: Vec<(usize, Entry)>,
+    /// The first operation with which the capture was no longer valid, and how many were recorded
+    /// before.
+    pub(super) failure: Option<(usize, Failure)>,
     /// The stream on which it began. It lives as long as the capture is open, as the others do.
-    origin: Option<Stream>,
+    pub(super) origin: Option<Stream>,
     /// The streams that joined.
-    members: Vec<Member>,
+    pub(super) members: Vec<Member>,
     /// How the nodes are named, if the capture goes into a graph that there was.
     names: Option<NodeNames>,
 }
 
 /// A stream that joined a capture.
-struct Member {
-    stream: Stream,
+pub(super) struct Member {
+    pub(super) stream: Stream,
     /// That of the stream on the thread that had it join: a default stream has one for each.
-    gate: Arc<CaptureGate>,
-    /// The operation by which it joined.
-    joined: Operation,
+    pub(super) gate: Arc<CaptureGate>,
+    /// The line by which it joined.
+    pub(super) joined: &'static Location<'static>,
+    /// Whether the legacy stream waits for it.
+    blocking: bool,
 }
 
 impl CaptureLog {
@@ -133,26 +146,48 @@ impl CaptureLog {
                 if let Some(mut own) = gate.own().get() {
                     own.open = Some(log.key);
                     own.owners.reserve();
+                    own.barred_before = stream.context().barred().count();
                 }
                 Ok(begun)
             })
         })
     }
 
-    /// Makes the driver call of an operation and logs it; None, and no call, if the capture is not
-    /// open any more.
+    /// Makes the driver call of an operation on a stream of the capture and logs it; None, and no
+    /// call, if the capture is not open any more.
     pub(crate) fn record(
         &self,
+        stream: &Stream,
         operation: Operation,
         retain: impl FnOnce(&mut Owners),
         call: impl FnOnce() -> CudaResult<()>,
     ) -> Option<CudaResult<()>> {
         if let Some(mut own) = self.own() {
-            return Some(own.record(self.gate.recorded(), operation, retain, call));
+            let recorded = own.record(&self.gate, stream, operation, retain, call);
+            let id = stream.with_gate(|gate| id_of(gate));
+            if recorded.is_ok() && id != id_of(&self.gate) {
+                let index = own.operations.len() - 1;
+                own.elsewhere.push((index, id));
+            }
+            return Some(recorded);
         }
         let mut shared = self.shared()?;
         let before = self.gate.recorded().load(Ordering::Relaxed);
-        Some(shared.record(before, operation, retain, call))
+        Some(shared.record(&self.gate, before, stream, operation, retain, call))
+    }
+
+    /// How many operations were recorded, on the thread that began the capture.
+    #[cold]
+    pub(crate) fn recorded(&self) -> usize {
+        let own = self.own().map_or(0, |own| own.operations.len());
+        own + self.gate.shared().operations.len()
+    }
+
+    /// The last operation that was recorded, on the thread that began the capture.
+    #[cold]
+    pub(crate) fn last(&self) -> Option<LoggedOperation> {
+        let own = self.own()?;
+        Cause::of(&self.gate, Some(&own), &self.gate.shared()).last()
     }
 
     /// Runs `look` while no operation of the capture can be submitted. None on another thread than
@@ -188,18 +223,29 @@ impl CaptureLog {
         operation: Operation,
         wait: impl FnOnce() -> CudaResult<()>,
     ) -> CudaResult<()> {
-        // Counted before it joins: nobody waits for its context, which may be another, from here on.
-        stream.context().capture_began();
-        let joined = stream.with_gate(|gate| {
+        let blocking = stream.is_blocking();
+        stream.with_gate(|gate| {
             gate.enter(log, || {
-                log.record(operation, |_| {}, wait).ok_or_else(has_ended)??;
-                let mut shared = log.shared().ok_or_else(has_ended)?;
-                let (stream, gate) = (stream.clone(), gate.clone());
-                shared.members.push(Member { stream, gate, joined: operation });
+                stream.context().begin_capture(blocking, || {
+                    log.record(stream, operation, |_| {}, wait).ok_or_else(has_ended)?
+                })?;
+                let member = Member {
+                    stream: stream.clone(),
+                    gate: gate.clone(),
+                    joined: operation.location,
+                    blocking,
+                };
+                // On another thread the capture may be ended by now, and the stream left with it.
+                match log.shared() {
+                    Some(mut shared) => shared.members.push(member),
+                    None => {
+                        stream.context().end_capture(blocking);
+                        return Err(has_ended());
+                    }
+                }
                 Ok(())
             })
-        });
-        joined.inspect_err(|_| stream.context().capture_ended())
+        })
     }
 
     /// Ends the driver's capture by `end`, which gives the code if it fails, and takes the streams
@@ -207,16 +253,18 @@ impl CaptureLog {
     pub(crate) fn close<R>(
         &self,
         end: impl FnOnce() -> Result<R, u32>,
-    ) -> (Result<R, CaptureError>, Owners, Recorded) {
+    ) -> (Result<R, Box<CaptureError>>, Owners, Recorded) {
         // INVARIANT: the guard of the capture does not leave the thread that made it.
         let mut own = self.gate.own().get().expect("the capture began on this thread");
         let mut shared = self.gate.shared();
-        let ended = end().map_err(|code| own.failure(&shared, code));
+        let ended =
+            end().map_err(|code| Box::new(Cause::of(&self.gate, Some(&own), &shared).error(code)));
         own.open = None;
-        let mut owners = std::mem::take(&mut own.owners);
         let labels = std::mem::take(&mut own.labels);
         let recorded = Recorded::new(&own.operations, labels, shared.operations.is_empty());
+        // Read before the owners go, which keep the kernels that the operations name.
         own.clear();
+        let mut owners = std::mem::take(&mut own.owners);
         drop(own);
         self.gate.own().release();
         shared.open = None;
@@ -227,7 +275,7 @@ impl CaptureLog {
         drop(shared);
         for member in &members {
             member.gate.leave(self);
-            member.stream.context().capture_ended();
+            member.stream.context().end_capture(member.blocking);
         }
         drop(origin);
         (ended, owners, recorded)
@@ -236,12 +284,13 @@ impl CaptureLog {
 
 impl Recording {
     /// Makes the driver call of an operation and logs it. A captured call runs no code of the
-    /// user's (O7), so nothing else of this thread comes here meanwhile. `recorded` tells the
-    /// other threads how many operations there are.
+    /// user's (O7), so nothing else of this thread comes here meanwhile. The gate, which is that of
+    /// the stream that began the capture, tells the other threads how many operations there are.
     #[inline]
     pub(crate) fn record(
         &mut self,
-        recorded: &AtomicUsize,
+        gate: &CaptureGate,
+        stream: &Stream,
         operation: Operation,
         retain: impl FnOnce(&mut Owners),
         call: impl FnOnce() -> CudaResult<()>,
@@ -251,52 +300,42 @@ impl Recording {
         self.owners.come_from(operation.location);
         retain(&mut self.owners);
         if let Err(error) = call() {
+            let error = self.failed(gate, stream, operation, error);
             self.owners.truncate(before);
-            self.failed(operation, error.code());
             return Err(error);
         }
         self.operations.push(operation);
-        recorded.store(self.operations.len(), Ordering::Relaxed);
+        gate.recorded().store(self.operations.len(), Ordering::Relaxed);
         Ok(())
     }
 
+    /// What to answer for an operation that the driver refused: the first cause, if the capture is
+    /// no longer valid.
     #[cold]
-    fn failed(&mut self, operation: Operation, code: u32) {
-        self.failure.get_or_insert((self.operations.len(), operation, code));
+    fn failed(
+        &mut self,
+        gate: &CaptureGate,
+        stream: &Stream,
+        operation: Operation,
+        error: CudaError,
+    ) -> CudaError {
+        let shared = gate.shared();
+        let origin = shared.origin.as_ref().unwrap_or(stream);
+        let failure = match Failure::of(origin, stream, operation, error) {
+            Ok(failure) => failure,
+            Err(error) => return error,
+        };
+        let code = failure.code();
+        self.failure.get_or_insert((self.operations.len(), failure));
+        CudaError::Capture(Box::new(Cause::of(gate, Some(self), &shared).error(code)))
     }
 
     /// Forgets the operations, and leaves room for those of the next capture.
     fn clear(&mut self) {
         self.operations.clear();
         self.operations.shrink_to(KEPT_OPERATIONS);
+        self.elsewhere.clear();
         self.failure = None;
-    }
-
-    /// Why the capture failed, from what this thread and the others have recorded.
-    #[cold]
-    fn failure(&self, shared: &SharedRecording, code: u32) -> CaptureError {
-        let (own, others) = (&self.operations, &shared.operations);
-        let last = match others.last() {
-            Some((before, operation)) if *before == own.len() => Some(operation),
-            Some((_, operation)) => own.last().or(Some(operation)),
-            None => own.last(),
-        };
-        let own_failure = self.failure.map(|(before, operation, code)| {
-            let between = others.iter().filter(|(after, _)| *after <= before).count();
-            (before + between, operation, code)
-        });
-        let first = own_failure.into_iter().chain(shared.failure).min_by_key(|failure| failure.0);
-        let forks = shared.members.iter().map(|member| Fork::new(&member.stream, &member.joined));
-        CaptureError {
-            code,
-            first_failure: first.map(|(before, operation, code)| FailedOperation {
-                operation: LoggedOperation::new(before, &operation),
-                code,
-            }),
-            last_operation: last
-                .map(|operation| LoggedOperation::new(own.len() + others.len() - 1, operation)),
-            forks: forks.collect(),
-        }
     }
 }
 
@@ -318,19 +357,25 @@ impl SharedRecording {
     /// meanwhile.
     fn record(
         &mut self,
+        gate: &CaptureGate,
         before: usize,
+        stream: &Stream,
         operation: Operation,
         retain: impl FnOnce(&mut Owners),
         call: impl FnOnce() -> CudaResult<()>,
     ) -> CudaResult<()> {
         if let Err(error) = call() {
-            let before = before + self.operations.len();
-            self.failure.get_or_insert((before, operation, error.code()));
-            return Err(error);
+            // The default stream of the first thread cannot be asked about on this one.
+            let origin = self.origin.as_ref().filter(|origin| !origin.is_per_thread());
+            let failure = Failure::of(origin.unwrap_or(stream), stream, operation, error)?;
+            let code = failure.code();
+            self.failure.get_or_insert((before + self.operations.len(), failure));
+            return Err(CudaError::Capture(Box::new(Cause::of(gate, None, self).error(code))));
         }
         self.owners.come_from(operation.location);
         retain(&mut self.owners);
-        self.operations.push((before, operation));
+        self.operations
+            .push((before, Entry { operation, stream: stream.with_gate(|gate| id_of(gate)) }));
         Ok(())
     }
 }

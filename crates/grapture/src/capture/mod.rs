@@ -1,11 +1,20 @@
 //! [`StreamGraphCapture`]: the capture of a stream by the driver.
 
+mod attempt;
+mod barred;
+mod cause;
 mod error;
+mod error_text;
+pub(crate) mod escape;
 mod gate;
 mod info;
 mod into;
+mod joins;
+mod legacy;
 mod log;
+mod logged;
 mod mode;
+mod options;
 mod recorded;
 mod thread_owned;
 
@@ -17,8 +26,8 @@ use std::ptr;
 use grapture_sys::{
     CU_STREAM_CAPTURE_STATUS_ACTIVE, CU_STREAM_CAPTURE_STATUS_NONE, CUDA_ERROR_ILLEGAL_STATE,
     CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
-    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUgraph, CUstreamCaptureMode, CUstreamCaptureStatus,
-    Function,
+    CUDA_ERROR_STREAM_CAPTURE_ISOLATION, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUgraph,
+    CUstreamCaptureMode, CUstreamCaptureStatus, Function,
 };
 
 use crate::context::Context;
@@ -27,12 +36,21 @@ use crate::graph::{Graph, GraphExec};
 use crate::reclaim::drop_contained;
 use crate::retain::Owners;
 use crate::stream::Stream;
+use crate::tell;
 
-pub use error::{CaptureError, FailedOperation, Fork, LoggedOperation};
+pub use attempt::{Attempt, CaptureOutcome};
+pub use barred::BarredCall;
+pub(crate) use barred::{BarredCalls, is_barred};
+pub use error::CaptureError;
+use escape::Watch;
+pub use escape::{EscapePolicy, Escapes};
 pub(crate) use gate::CaptureGate;
 pub use info::{CaptureInfo, CaptureStatus};
+pub(crate) use legacy::LegacyBarrier;
 pub(crate) use log::{CaptureLog, has_ended};
+pub use logged::{FailedOperation, Fork, LoggedOperation};
 pub use mode::{CaptureMode, ThreadCaptureMode};
+pub use options::CaptureOptions;
 pub(crate) use recorded::{Recorded, Source};
 
 /// An open capture of a stream: what is submitted to the stream is recorded instead of run, and
@@ -64,6 +82,7 @@ pub struct StreamGraphCapture<'s> {
     /// The driver's number of this capture; none from a driver that has no numbers (10.0).
     id: Option<u64>,
     ended: bool,
+    watch: Watch,
     // Whether another thread may end it depends on its mode, which is no type (O8).
     _not_send: PhantomData<*const ()>,
 }
@@ -86,15 +105,25 @@ impl<'s> StreamGraphCapture<'s> {
                 format!("{} is no capture mode: use one of `CU_STREAM_CAPTURE_MODE_*`", mode.0),
             )
         })?;
+        StreamGraphCapture::begin_with(stream, CaptureOptions::new(known))
+    }
+
+    /// Begins to capture the stream, with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`begin`](StreamGraphCapture::begin).
+    pub fn begin_with(stream: &'s Stream, options: CaptureOptions) -> CudaResult<Self> {
         check_begin(stream)?;
         let log = stream.with_gate(CaptureLog::new);
         let id = CaptureLog::open(&log, stream, || {
-            // Counted before it begins: nobody waits for the context from here on.
-            stream.context().capture_began();
-            begin_numbered(stream, known).inspect_err(|_| stream.context().capture_ended())
+            let begin = || begin_numbered(stream, options.mode());
+            stream.context().begin_capture(stream.is_blocking(), begin)
         })?;
-        let context = Some(stream.context().clone());
-        Ok(StreamGraphCapture { stream, log, context, id, ended: false, _not_send: PhantomData })
+        tell::of_begin(id, options.mode());
+        let (context, ended) = (Some(stream.context().clone()), false);
+        let watch = Watch::new(options.policy());
+        Ok(StreamGraphCapture { stream, log, context, id, ended, watch, _not_send: PhantomData })
     }
 
     /// The stream.
@@ -116,7 +145,7 @@ impl<'s> StreamGraphCapture<'s> {
     /// As the driver answers.
     #[doc(alias = "cuStreamIsCapturing")]
     pub fn capture_status(&self) -> CudaResult<CUstreamCaptureStatus> {
-        let status = status_of(self.stream)?;
+        let status = self.stream.status_in_driver()?;
         if status == CU_STREAM_CAPTURE_STATUS_ACTIVE && !self.is_ours()? {
             return Ok(CU_STREAM_CAPTURE_STATUS_NONE);
         }
@@ -141,6 +170,13 @@ impl<'s> StreamGraphCapture<'s> {
         });
     }
 
+    /// What this thread has submitted to streams outside of the capture so far, since it began: it
+    /// ran at once, and the graph will not have it. Nothing if the
+    /// [policy](CaptureOptions::escapes) is to ignore it.
+    pub fn escapes(&self) -> Escapes {
+        self.watch.escapes()
+    }
+
     /// Ends the capture and makes the recording executable.
     ///
     /// # Errors
@@ -149,6 +185,7 @@ impl<'s> StreamGraphCapture<'s> {
     /// joined back; [`Instantiate`](CudaError::Instantiate) if the graph cannot be instantiated.
     /// In both cases the stream is usable again and nothing is left over.
     #[doc(alias = "cuStreamEndCapture")]
+    #[track_caller]
     pub fn end(self) -> CudaResult<GraphExec> {
         self.end_graph()?.into_exec()
     }
@@ -158,35 +195,70 @@ impl<'s> StreamGraphCapture<'s> {
     /// # Errors
     ///
     /// As [`end`](StreamGraphCapture::end), but for the instantiation.
+    #[track_caller]
     pub fn end_graph(mut self) -> CudaResult<Graph> {
+        let end = Location::caller();
         self.ended = true;
         let context = self.context.take();
         let context = context.unwrap_or_else(|| self.stream.context().clone());
-        let (ended, owners, recorded) = self.end_driver();
+        let (ended, owners, recorded) = self.end_driver(end);
         match ended {
             // SAFETY: the driver gave the graph to this call alone.
             Ok(raw) => unsafe { Graph::captured(context, raw, self.log.key(), owners, recorded) },
             Err(error) => {
                 drop_contained(owners);
-                tracing::debug!(%error, "a capture failed");
-                Err(CudaError::Capture(Box::new(error)))
+                Err(error)
             }
         }
     }
 
     /// Ends the capture in the driver, which gives the graph, and takes the streams out of it. If it
-    /// fails there is no graph.
-    fn end_driver(&self) -> (Result<CUgraph, CaptureError>, Owners, Recorded) {
+    /// fails there is no graph. `end` is the line of the program that ends it.
+    fn end_driver(
+        &self,
+        end: &'static Location<'static>,
+    ) -> (CudaResult<CUgraph>, Owners, Recorded) {
+        let escaped = self.watch.count() > 0;
+        let refuses = escaped && self.watch.policy() == EscapePolicy::Error;
+        let count = if escaped { self.log.recorded() } else { 0 };
+        let (mut refused, mut lost) = (false, None);
         let mut raw = ptr::null_mut();
-        self.close(|| match self.end_raw(&mut raw) {
+        let (ended, owners, recorded) = self.close(|| match self.end_raw(&mut raw) {
             Ok(()) if raw.is_null() => Err(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED.0),
+            Ok(()) if refuses => {
+                refused = true;
+                destroy(self.stream, raw);
+                Err(CUDA_ERROR_STREAM_CAPTURE_ISOLATION.0)
+            }
             Ok(()) => Ok(raw),
             Err(error) => {
                 // It is over after that, unless a call failed before the driver saw the capture.
                 self.abandon();
-                Err(error.code())
+                let code = error.code();
+                lost = matches!(error, CudaError::ContextLost(_)).then_some(error);
+                Err(code)
             }
-        })
+        });
+        let ended = match (ended, lost) {
+            (Ok(raw), _) => {
+                if escaped {
+                    tell::of_escapes(&self.watch.escapes(), count);
+                }
+                tell::of_end(self.id);
+                Ok(raw)
+            }
+            (Err(_), Some(lost)) => {
+                Err(self.stream.context().failed(lost, "StreamGraphCapture::end", end))
+            }
+            (Err(error), None) => {
+                let escapes = self.watch.escapes();
+                let error = CaptureError { escapes, refused, end: Some(end), ..*error };
+                let error = CudaError::Capture(Box::new(error));
+                tell::of_failure(&error);
+                Err(error)
+            }
+        };
+        (ended, owners, recorded)
     }
 
     fn end_raw(&self, raw: &mut CUgraph) -> CudaResult<()> {
@@ -224,9 +296,9 @@ impl<'s> StreamGraphCapture<'s> {
     fn close<R>(
         &self,
         end: impl FnOnce() -> Result<R, u32>,
-    ) -> (Result<R, CaptureError>, Owners, Recorded) {
+    ) -> (Result<R, Box<CaptureError>>, Owners, Recorded) {
         let closed = self.log.close(end);
-        self.stream.context().capture_ended();
+        self.stream.context().end_capture(self.stream.is_blocking());
         closed
     }
 }
@@ -261,14 +333,44 @@ impl Stream {
     ///
     /// What `record` gives; else as [`StreamGraphCapture::begin`] and
     /// [`end_graph`](StreamGraphCapture::end_graph).
+    #[track_caller]
     pub fn capture<F>(&self, mode: CaptureMode, record: F) -> CudaResult<Graph>
     where
         F: FnOnce(&StreamGraphCapture<'_>) -> CudaResult<()>,
     {
-        let capture = StreamGraphCapture::begin(self, mode.as_raw())?;
+        self.capture_with(CaptureOptions::new(mode), record)
+    }
+
+    /// [`capture`](Stream::capture) with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`capture`](Stream::capture). [`Capture`](CudaError::Capture) also if work escaped from
+    /// the capture and the options make that an error.
+    #[track_caller]
+    pub fn capture_with<F>(&self, options: CaptureOptions, record: F) -> CudaResult<Graph>
+    where
+        F: FnOnce(&StreamGraphCapture<'_>) -> CudaResult<()>,
+    {
+        let _span = tell::in_capture(options.mode());
+        let capture = StreamGraphCapture::begin_with(self, options)?;
         record(&capture)?;
         capture.end_graph()
     }
+}
+
+/// Refuses a stream that captures already.
+pub(crate) fn check_free(stream: &Stream) -> CudaResult<()> {
+    if stream.is_capturing() { Err(captures_already()) } else { Ok(()) }
+}
+
+#[cold]
+fn captures_already() -> CudaError {
+    CudaError::refused(
+        CUDA_ERROR_ILLEGAL_STATE,
+        "stream",
+        "it is capturing already: end that capture first, or capture another stream",
+    )
 }
 
 /// What the driver would refuse, said by name: also for a stream that joins.
@@ -309,23 +411,13 @@ fn begin_raw(stream: &Stream, mode: CaptureMode) -> CudaResult<()> {
     stream.with(|functions, raw| unsafe { (functions.cuStreamBeginCapture_v2)(raw, mode.as_raw()) })
 }
 
-/// Whether the driver has the stream in a capture, of whomever.
-fn status_of(stream: &Stream) -> CudaResult<CUstreamCaptureStatus> {
-    let mut status = CU_STREAM_CAPTURE_STATUS_NONE;
-    stream.with(|functions, raw| {
-        // SAFETY: a live stream, and the out-pointer is a live local.
-        unsafe { (functions.cuStreamIsCapturing)(raw, &mut status) }
-    })?;
-    Ok(status)
-}
-
 /// Ends the stream's capture and destroys what it recorded.
 fn abandon(stream: &Stream) {
     if let Err(error) = end_and_destroy(stream) {
         // An invalidated or unjoined capture ends with its error, which is nobody's any more.
         tracing::debug!(%error, "an abandoned capture ended with an error");
         // But if the call failed before the driver saw the capture, that is open still.
-        if !matches!(status_of(stream), Ok(CU_STREAM_CAPTURE_STATUS_NONE))
+        if !matches!(stream.status_in_driver(), Ok(CU_STREAM_CAPTURE_STATUS_NONE))
             && let Err(error) = end_and_destroy(stream)
         {
             tracing::debug!(%error, "an abandoned capture could not be ended");
@@ -340,9 +432,14 @@ fn end_and_destroy(stream: &Stream) -> CudaResult<()> {
         unsafe { (functions.cuStreamEndCapture)(stream, &mut raw) }
     });
     if !raw.is_null() {
-        // SAFETY: the driver gave the graph to this call alone.
-        let code = stream.driver().relaxed(|functions| unsafe { (functions.cuGraphDestroy)(raw) });
-        crate::drop_error::report("cuGraphDestroy", check(code));
+        destroy(stream, raw);
     }
     ended
+}
+
+/// Destroys a graph that a capture of the stream gave, and that nobody else has.
+fn destroy(stream: &Stream, raw: CUgraph) {
+    // SAFETY: the driver gave the graph to the caller alone.
+    let code = stream.driver().relaxed(|functions| unsafe { (functions.cuGraphDestroy)(raw) });
+    crate::drop_error::report("cuGraphDestroy", check(code));
 }

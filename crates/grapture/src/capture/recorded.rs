@@ -68,7 +68,7 @@ impl Recorded {
         let operations = self.operations.as_deref()?.iter().enumerate();
         let mut sources = Vec::with_capacity(kinds.len());
         for (index, operation) in operations {
-            let Some(kind) = node_of(operation.kind) else { continue };
+            let Some(kind) = node_of(operation.kind()) else { continue };
             if kinds.get(sources.len()) != Some(&kind) {
                 return None;
             }
@@ -90,7 +90,10 @@ fn node_of(kind: OperationKind) -> Option<NodeKind> {
         OperationKind::Copy => NodeKind::Memcpy,
         OperationKind::Fill => NodeKind::Memset,
         OperationKind::HostFunction => NodeKind::Host,
-        OperationKind::EventRecord | OperationKind::EventWait => return None,
+        // A launch of a graph is refused in a capture.
+        OperationKind::EventRecord | OperationKind::EventWait | OperationKind::GraphLaunch => {
+            return None;
+        }
         OperationKind::EventRecordExternal => NodeKind::EventRecord,
         OperationKind::EventWaitExternal => NodeKind::EventWait,
         OperationKind::Allocation => NodeKind::MemAlloc,

@@ -16,9 +16,11 @@ use crate::error::{CudaError, CudaResult, check};
 use crate::graph::exec_owners::ExecOwners;
 use crate::graph::launch_attributes::LaunchAttributes;
 use crate::graph::{Graph, GraphKey, InstantiateFlags};
+use crate::operation::{Operation, OperationKind};
 use crate::pinned::PinnedInner;
 use crate::raw_event::RawEvent;
 use crate::stream::{Stream, other_context};
+use crate::tell;
 
 /// An executable graph. Each launch replays all of it with one driver call.
 ///
@@ -134,19 +136,24 @@ impl GraphExec {
     /// host holds pinned memory that the graph uses. An error of earlier work.
     #[doc(alias = "cuGraphLaunch")]
     #[inline]
+    #[track_caller]
     pub fn launch(&self, stream: &Stream) -> CudaResult<()> {
         stream.require_context(&self.context, "stream")?;
+        let operation = Operation::new(OperationKind::GraphLaunch);
         if self.prepares.get() {
-            return self.launch_prepared(stream);
+            return self.launch_prepared(&operation, stream);
         }
-        self.submit(stream, || self.launch_now(stream))
+        self.submit(stream, || self.launch_now(&operation, stream))
     }
 
     #[inline]
-    fn launch_now(&self, stream: &Stream) -> CudaResult<()> {
+    fn launch_now(&self, operation: &Operation, stream: &Stream) -> CudaResult<()> {
         // SAFETY: a live executable graph that no other thread uses now (not `Sync`), and a
         // live stream. What the nodes touch is kept until the launch is done (O2).
-        stream.with(|functions, raw| unsafe { (functions.cuGraphLaunch)(self.raw, raw) })?;
+        let launch =
+            |functions: &Functions, raw| unsafe { (functions.cuGraphLaunch)(self.raw, raw) };
+        stream.run(operation, || stream.with(launch))?;
+        tell::of_launch(self.node_count);
         self.owners.note(stream);
         Ok(())
     }
@@ -154,7 +161,7 @@ impl GraphExec {
     /// Keeps the host off the pinned memory from before the launch on (O6), and the launch behind
     /// those of the executable that this one replaced.
     #[cold]
-    fn launch_prepared(&self, stream: &Stream) -> CudaResult<()> {
+    fn launch_prepared(&self, operation: &Operation, stream: &Stream) -> CudaResult<()> {
         if self.half_way.get() {
             return Err(half_way());
         }
@@ -165,7 +172,7 @@ impl GraphExec {
             if let Some(event) = &*after {
                 event.wait_on(stream)?;
             }
-            self.launch_now(stream)?;
+            self.launch_now(operation, stream)?;
             // Later launches come after this one.
             *after = None;
             self.prepares.set(!pinned.is_empty());

@@ -17,6 +17,7 @@ use grapture_sys::{
 use crate::error::{CudaError, CudaResult, check, write_code};
 use crate::graph::{Graph, GraphExec, NodeId, NodeKind};
 use crate::stream::Stream;
+use crate::tell;
 
 bitflags! {
     /// How an executable graph behaves.
@@ -73,7 +74,10 @@ impl Graph {
         options.check(self)?;
         self.require_frees()?;
         let node_count = self.node_count()?;
-        let raw = self.instantiate_raw(options)?;
+        let _span = tell::in_instantiation(node_count);
+        let raw = self.instantiate_raw(options).inspect_err(|error| {
+            tracing::debug!(%error, "a graph could not be instantiated");
+        })?;
         Ok(GraphExec::of(self, raw, node_count, options.flags))
     }
 
@@ -92,7 +96,7 @@ impl Graph {
         let driver = self.context.driver();
         if let Some(stream) = &options.upload {
             return stream
-                .outside_capture(|| self.with_params(options))?
+                .outside_capture(|| stream.unless_barred(|| self.with_params(options)))?
                 .ok_or_else(crate::graph::exec::launch_into_capture);
         }
         let mut raw = ptr::null_mut();
@@ -158,6 +162,7 @@ impl Graph {
             {
                 Err(CudaError::NotSupported)
             }
+            Err(lost @ CudaError::ContextLost(_)) => Err(lost),
             Err(error) => Err(self.failure(&error, &params)),
         }
     }
@@ -206,7 +211,7 @@ pub struct InstantiateError {
 impl InstantiateError {
     fn of_code(error: CudaError) -> CudaError {
         match error {
-            CudaError::NotSupported => CudaError::NotSupported,
+            error @ (CudaError::NotSupported | CudaError::ContextLost(_)) => error,
             error => CudaError::Instantiate(Box::new(InstantiateError {
                 code: error.code(),
                 result: None,

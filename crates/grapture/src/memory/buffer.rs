@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytemuck::Pod;
 use grapture_sys::CUdeviceptr;
 
+use crate::capture::escape;
 use crate::context::Context;
 use crate::error::CudaResult;
 use crate::memory::allocation::RawOrigin;
@@ -210,12 +211,14 @@ impl<T: Pod> DeviceSlice<T> for DeviceBuffer<T> {
 impl<T: Pod> DeviceSliceMut<T> for DeviceBuffer<T> {}
 
 /// Runs `work` on a new stream, and waits for it. The thread may have a capture open that bars
-/// making a stream and waiting for it (O9).
+/// making a stream and waiting for it (O9), and that the work is not meant for.
 fn on_a_stream(context: &Context, work: impl FnOnce(&Stream) -> CudaResult<()>) -> CudaResult<()> {
-    context.driver().relaxed(|_| {
-        let stream = Stream::new(context)?;
-        work(&stream)?;
-        stream.synchronize()
+    escape::ignored(|| {
+        context.driver().relaxed(|_| {
+            let stream = Stream::new(context)?;
+            work(&stream)?;
+            stream.wait()
+        })
     })
 }
 

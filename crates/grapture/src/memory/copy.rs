@@ -6,17 +6,18 @@ use std::time::Duration;
 
 use bytemuck::Pod;
 use grapture_sys::{
-    CUDA_ERROR_CAPTURED_EVENT, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
-    CUresult, CUstream, Functions,
+    CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUresult, CUstream, Functions,
 };
 
+use crate::capture::is_barred;
 use crate::context::Context;
 use crate::error::{CudaError, CudaResult};
 use crate::memory::slice::RawSlice;
-use crate::operation::{Operation, OperationKind};
+use crate::operation::Operation;
 use crate::pinned::{PinnedBuffer, PinnedInner};
 use crate::retain::Owners;
 use crate::stream::Stream;
+use crate::topology::CopyDirection;
 
 /// How long a wait that a capture bars pauses before it is made again.
 const RETRY: Duration = Duration::from_millis(1);
@@ -34,8 +35,9 @@ pub(super) fn to_host<T: Pod>(
     if source.bytes == 0 {
         return if stream.is_capturing() { Err(captured_borrow()) } else { Ok(()) };
     }
+    let operation = Operation::copy(CopyDirection::DeviceToHost, source.bytes);
     let target = host.as_mut_ptr().cast();
-    blocking(stream, |functions, raw| {
+    blocking(stream, operation, |functions, raw| {
         // SAFETY: the source is live device memory of `bytes` bytes, and so many has the slice
         // (checked); it is borrowed until the copy is done, which `blocking` waits for.
         unsafe { (functions.cuMemcpyDtoHAsync_v2)(target, source.address, source.bytes, raw) }
@@ -56,10 +58,11 @@ pub(super) fn from_host<T: Pod>(
     if target.bytes == 0 {
         return Ok(());
     }
+    let operation = Operation::copy(CopyDirection::HostToDevice, target.bytes);
     let source = host.as_ptr().cast();
     // The driver stages what is pageable and returns, but the slice may be pinned or registered
     // memory, which it would read later: only the wait makes the borrow safe.
-    let copied = blocking(stream, |functions, raw| {
+    let copied = blocking(stream, operation, |functions, raw| {
         // SAFETY: the target is live device memory of `bytes` bytes, and so many has the slice
         // (checked); it is borrowed until the copy is done, which `blocking` waits for.
         unsafe { (functions.cuMemcpyHtoDAsync_v2)(target.address, source, target.bytes, raw) }
@@ -112,7 +115,7 @@ fn pinned_to_device(
     stream: &Stream,
     retain: impl FnOnce(&mut Owners),
 ) -> CudaResult<()> {
-    let operation = Operation::new(OperationKind::Copy);
+    let operation = Operation::copy(CopyDirection::HostToDevice, target.bytes);
     let mut submission = PinnedInner::submit(pinned, false, stream)?;
     let source = pinned.pointer().as_ptr().cast();
     stream.submit(
@@ -144,7 +147,7 @@ pub(super) fn to_pinned<T: Pod>(
     if source.bytes == 0 {
         return Ok(());
     }
-    let operation = Operation::new(OperationKind::Copy);
+    let operation = Operation::copy(CopyDirection::DeviceToHost, source.bytes);
     let pinned = pinned.inner();
     let mut submission = PinnedInner::submit(pinned, true, stream)?;
     let target = pinned.pointer().as_ptr().cast();
@@ -178,7 +181,7 @@ pub(super) fn device(
         return Ok(());
     }
     stream.submit(
-        Operation::new(OperationKind::Copy),
+        Operation::copy(CopyDirection::DeviceToDevice, target.bytes),
         |owners| {
             owners.retain_memory(target.owner);
             owners.retain_memory(source.owner);
@@ -207,34 +210,31 @@ pub(super) fn prepare(slice: RawSlice<'_>, stream: &Stream) -> CudaResult<()> {
 /// disturbed (O9).
 fn blocking(
     stream: &Stream,
+    operation: Operation,
     call: impl FnOnce(&Functions, CUstream) -> CUresult,
 ) -> CudaResult<Option<()>> {
-    // SAFETY: a live stream.
-    let wait = || stream.with(|functions, raw| unsafe { (functions.cuStreamSynchronize)(raw) });
+    let wait =
+        || stream.wait().map_err(|error| stream.context().submission_failed(error, &operation));
     stream.driver().relaxed(|_| {
         stream.outside_capture(|| {
-            let submitted = stream.with(call);
+            let submitted = stream.run(&operation, || stream.with(call));
             let waited = wait().or_else(|error| {
                 // A wait may fail for a reason of its own and not have waited. If it fails again,
                 // the context is lost, and nothing of it runs any more.
                 let mut again = wait();
                 // But a capture of a blocking stream that began after the call bars every wait for
                 // the legacy stream until it has ended.
-                while submitted.is_ok() && again.as_ref().is_err_and(is_barred) {
+                while submitted.is_ok()
+                    && again.as_ref().is_err_and(|error| is_barred(error.code()))
+                {
                     std::thread::sleep(RETRY);
                     again = wait();
                 }
-                if is_barred(&error) { again } else { Err(error) }
+                if is_barred(error.code()) { again } else { Err(error) }
             });
             submitted.and(waited)
         })
     })
-}
-
-/// Whether a capture is what an error is about.
-fn is_barred(error: &CudaError) -> bool {
-    let captures = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED.0..=CUDA_ERROR_CAPTURED_EVENT.0;
-    captures.contains(&error.code())
 }
 
 #[inline]

@@ -7,8 +7,9 @@ use grapture_sys::{CU_MEMORYTYPE_DEVICE, CUDA_ERROR_INVALID_VALUE, CUDA_MEMCPY2D
 use crate::error::{CudaError, CudaResult};
 use crate::memory::copy::prepare;
 use crate::memory::slice::RawSlice;
-use crate::operation::{Operation, OperationKind};
+use crate::operation::Operation;
 use crate::stream::Stream;
+use crate::topology::CopyDirection;
 
 /// The largest pitch that a driver can, in bytes: `CU_DEVICE_ATTRIBUTE_MAX_PITCH` of every device.
 const MAX_PITCH_BYTES: usize = i32::MAX as usize;
@@ -154,7 +155,7 @@ pub(super) fn copy(
     }
     let params = params(to, from);
     stream.submit(
-        Operation::new(OperationKind::Copy),
+        Operation::copy(CopyDirection::DeviceToDevice, to.width * to.height),
         |owners| {
             owners.retain_memory(target.owner);
             owners.retain_memory(source.owner);

@@ -6,7 +6,7 @@ use crate::error::{CudaError, CudaResult};
 use crate::memory::copy::prepare;
 use crate::memory::copy_2d::{Region2d, RegionBytes};
 use crate::memory::slice::RawSlice;
-use crate::operation::{Operation, OperationKind};
+use crate::operation::Operation;
 use crate::stream::Stream;
 
 /// What the device repeats: a unit of 1, 2 or 4 bytes.
@@ -75,7 +75,7 @@ pub(super) fn all(target: RawSlice<'_>, value: &[u8], stream: &Stream) -> CudaRe
     let unit = Unit::of(value, target.address)?;
     let count = target.bytes / unit.bytes();
     stream.submit(
-        Operation::new(OperationKind::Fill),
+        Operation::fill(target.bytes),
         |owners| owners.retain_memory(target.owner),
         // SAFETY: live device memory of the stream's context, of `count` units and aligned for
         // them (checked). It lives until the fill is done: by the graph that records it (O2), else
@@ -119,7 +119,7 @@ pub(super) fn rectangle(
     }
     let unit = Unit::of(value, region_bytes.address)?;
     stream.submit(
-        Operation::new(OperationKind::Fill),
+        Operation::fill(region_bytes.width * region_bytes.height),
         |owners| owners.retain_memory(target.owner),
         // SAFETY: the rectangle lies within live device memory of the stream's context and is
         // aligned for the unit (checked). The memory lives until the fill is done: by the graph

@@ -244,8 +244,8 @@ impl Pending {
             return Err(stream_captures());
         }
         match (self.stream.is_per_thread(), wait) {
-            (false, true) => self.stream.synchronize(),
-            (false, false) => match self.stream.is_idle()? {
+            (false, true) => self.stream.finish()?.ok_or_else(stream_captures),
+            (false, false) => match self.stream.poll()?.ok_or_else(stream_captures)? {
                 true => Ok(()),
                 false => Err(CudaError::NotReady),
             },

@@ -5,6 +5,7 @@ mod memory;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
+use std::panic::Location;
 use std::slice;
 use std::sync::Arc;
 
@@ -127,8 +128,9 @@ impl<T: Pod> PinnedBuffer<T> {
     ///
     /// [`Refused`](CudaError::Refused) if such work is on a stream that captures now. An error of
     /// earlier work.
+    #[track_caller]
     pub fn read(&self) -> CudaResult<PinnedRead<'_, T>> {
-        self.inner.host_read(true)?;
+        self.taken(self.inner.host_read(true), "PinnedBuffer::read", Location::caller())?;
         Ok(PinnedRead { buffer: self })
     }
 
@@ -138,8 +140,9 @@ impl<T: Pod> PinnedBuffer<T> {
     ///
     /// [`NotReady`](CudaError::NotReady) while the work is not done, and for work on a stream that
     /// is [per thread](crate::Stream::per_thread), which only `read` can wait for.
+    #[track_caller]
     pub fn try_read(&self) -> CudaResult<PinnedRead<'_, T>> {
-        self.inner.host_read(false)?;
+        self.taken(self.inner.host_read(false), "PinnedBuffer::try_read", Location::caller())?;
         Ok(PinnedRead { buffer: self })
     }
 
@@ -149,8 +152,9 @@ impl<T: Pod> PinnedBuffer<T> {
     /// # Errors
     ///
     /// As [`read`](PinnedBuffer::read).
+    #[track_caller]
     pub fn write(&mut self) -> CudaResult<PinnedWrite<'_, T>> {
-        self.inner.host_write(true)?;
+        self.taken(self.inner.host_write(true), "PinnedBuffer::write", Location::caller())?;
         Ok(PinnedWrite { buffer: self })
     }
 
@@ -159,9 +163,20 @@ impl<T: Pod> PinnedBuffer<T> {
     /// # Errors
     ///
     /// As [`try_read`](PinnedBuffer::try_read).
+    #[track_caller]
     pub fn try_write(&mut self) -> CudaResult<PinnedWrite<'_, T>> {
-        self.inner.host_write(false)?;
+        self.taken(self.inner.host_write(false), "PinnedBuffer::try_write", Location::caller())?;
         Ok(PinnedWrite { buffer: self })
+    }
+
+    /// The result of waiting for the device, with its failure taken down.
+    fn taken(
+        &self,
+        result: CudaResult<()>,
+        function: &'static str,
+        location: &'static Location<'static>,
+    ) -> CudaResult<()> {
+        result.map_err(|error| self.context().failed(error, function, location))
     }
 
     #[inline]

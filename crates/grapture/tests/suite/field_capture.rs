@@ -62,7 +62,7 @@ fn the_first_failing_operation_is_named_with_its_line(setup: &Setup) {
     let operation = first.operation();
     assert_eq!((operation.index(), operation.kind()), (1, OperationKind::Fill));
     assert_eq!((operation.location().file(), operation.location().line()), (file!(), line));
-    let named = format!("{}:{line}:", file!());
+    let named = format!("{}:{line})", file!());
     assert!(error.to_string().contains(&named), "{error}");
     assert_eq!(stream.capture_info().unwrap().status(), CaptureStatus::None);
     setup.assert_usable(&stream);

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod allowed;
 mod attacks;
 mod attacks_memory;
 mod attacks_order;
@@ -14,7 +15,9 @@ mod build_owners;
 mod capture;
 mod capture_into;
 mod capture_threads;
+mod cause;
 mod device;
+mod escape;
 mod exec_follow;
 mod exec_node;
 mod field_capture;
@@ -22,12 +25,14 @@ mod graph;
 mod graph_memory;
 mod graph_update;
 mod launch;
+mod lost;
 mod memory;
 mod memory_capture;
 mod memory_ordered;
 mod pinned;
 mod profile;
 mod recorder;
+mod refusals;
 mod seeing;
 mod soak;
 mod topology;

@@ -12,6 +12,7 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
     (
         "sets an option of a value",
         &[
+            "CaptureOptions::*",
             "EventOptions::*",
             "InstantiateOptions::*",
             "JitOptions::*",
@@ -29,8 +30,12 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
     (
         "says what is known already",
         &[
+            "Attempt::*",
+            "BarredCall::*",
             "CaptureInfo::*",
+            "CaptureOutcome::*",
             "Context::device",
+            "ContextLost::*",
             "Context::driver",
             "Device::driver",
             "Device::ordinal",
@@ -41,6 +46,7 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
             "DriverVersion::*",
             "Edge::*",
             "EdgeData::*",
+            "Escapes::*",
             "Event::context",
             "ExecNode::id",
             "Feature::*",
@@ -71,6 +77,7 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
             "NodeProfile::*",
             "NodeRef::id",
             "NodeRef::kind",
+            "OperationSite::*",
             "PinnedBuffer::context",
             "PinnedBuffer::is_empty",
             "PinnedBuffer::len",
@@ -81,6 +88,7 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
             "Stream::context",
             "Stream::driver",
             "Stream::is_capturing",
+            "StreamGraphCapture::escapes",
             "StreamGraphCapture::id",
             "StreamGraphCapture::stream",
             "TopologyDiff::*",
@@ -90,7 +98,13 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
     ),
     (
         "notes something, and asks no driver",
-        &["Graph::retain", "StreamGraphCapture::labelled", "PutBack::drop"],
+        &[
+            "Graph::retain",
+            "StreamGraphCapture::labelled",
+            "PutBack::drop",
+            "Restore::drop",
+            "Watch::drop",
+        ],
     ),
     (
         "lends a handle or an address",

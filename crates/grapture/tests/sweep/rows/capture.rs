@@ -2,8 +2,8 @@
 
 use grapture::{
     CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_RELAXED,
-    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CaptureMode, CudaResult, Event, Stream,
-    StreamGraphCapture,
+    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CaptureMode, CaptureOptions, CudaResult, EscapePolicy,
+    Event, Stream, StreamGraphCapture,
 };
 use grapture_sys::Function;
 
@@ -69,6 +69,24 @@ pub const ROWS: &[Row] = &[
     row("Stream::capture", |w| {
         let mut words = w.buffer();
         w.attempt(|| w.stream.capture(CaptureMode::Global, |_| w.launch(&mut words, &w.stream)));
+    }),
+    row("Stream::capture_with", |w| {
+        let mut words = w.buffer();
+        let options = CaptureOptions::new(CaptureMode::ThreadLocal).escapes(EscapePolicy::Error);
+        w.attempt(|| w.stream.capture_with(options, |_| w.launch(&mut words, &w.stream)));
+    })
+    .also(&["StreamGraphCapture::begin_with"]),
+    row("Stream::capture_or_run", |w| {
+        let mut words = w.buffer();
+        w.attempt(|| {
+            let outcome = w
+                .stream
+                .capture_or_run(CaptureMode::ThreadLocal, |_| w.launch(&mut words, &w.stream))?;
+            match outcome.error() {
+                Some(error) => Err(error.clone()),
+                None => Ok(outcome),
+            }
+        });
     }),
     row("Stream::capture, with a fork", |w| {
         let mut words = w.buffer();

@@ -1,0 +1,82 @@
+//! What the library tells of itself by `tracing`. While nobody listens, each costs a look at one word.
+
+use tracing::level_filters::LevelFilter;
+use tracing::span::EnteredSpan;
+
+use crate::capture::{CaptureMode, Escapes};
+use crate::error::CudaError;
+
+#[inline]
+fn listens(level: LevelFilter) -> bool {
+    LevelFilter::current() >= level
+}
+
+/// Around the closure of a capture.
+#[inline]
+pub(crate) fn in_capture(mode: CaptureMode) -> Option<EnteredSpan> {
+    #[cold]
+    fn span(mode: CaptureMode) -> EnteredSpan {
+        tracing::debug_span!("capture", ?mode).entered()
+    }
+    listens(LevelFilter::DEBUG).then(|| span(mode))
+}
+
+#[inline]
+pub(crate) fn of_begin(id: Option<u64>, mode: CaptureMode) {
+    #[cold]
+    fn tell(id: Option<u64>, mode: CaptureMode) {
+        tracing::debug!(?id, ?mode, "a capture began");
+    }
+    if listens(LevelFilter::DEBUG) {
+        tell(id, mode);
+    }
+}
+
+#[inline]
+pub(crate) fn of_end(id: Option<u64>) {
+    #[cold]
+    fn tell(id: Option<u64>) {
+        tracing::debug!(?id, "a capture ended");
+    }
+    if listens(LevelFilter::DEBUG) {
+        tell(id);
+    }
+}
+
+#[cold]
+pub(crate) fn of_failure(error: &CudaError) {
+    tracing::debug!(%error, "a capture failed");
+}
+
+/// Of what is missing from a graph with so many operations.
+#[cold]
+pub(crate) fn of_escapes(escapes: &Escapes, recorded: usize) {
+    let count = escapes.count();
+    if recorded == 0 {
+        tracing::warn!(count, "nothing was captured, and {escapes}");
+    } else {
+        tracing::warn!(count, "beside the capture, {escapes}");
+    }
+}
+
+/// Around the instantiation of a graph with so many nodes.
+#[inline]
+pub(crate) fn in_instantiation(nodes: usize) -> Option<EnteredSpan> {
+    #[cold]
+    fn span(nodes: usize) -> EnteredSpan {
+        tracing::debug_span!("instantiate", nodes).entered()
+    }
+    listens(LevelFilter::DEBUG).then(|| span(nodes))
+}
+
+/// Of the launch of a graph with so many nodes.
+#[inline]
+pub(crate) fn of_launch(nodes: usize) {
+    #[cold]
+    fn tell(nodes: usize) {
+        tracing::trace!(nodes, "a graph was launched");
+    }
+    if listens(LevelFilter::TRACE) {
+        tell(nodes);
+    }
+}
