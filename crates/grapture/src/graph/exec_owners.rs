@@ -80,6 +80,10 @@ impl ExecOwners {
     /// Replaces what a node uses. What the graph's capture retained for it is not known for
     /// itself, and stays until all is replaced.
     pub(super) fn set(&mut self, node: NodeId, owners: Owners, driver: &Driver) {
+        if self.share.keeps(node, &owners) {
+            // The usual change is one of values: it replaces nothing.
+            return;
+        }
         self.settle();
         let old = self.share.set(node, owners);
         let used = match &mut self.fresh {
@@ -94,6 +98,15 @@ impl ExecOwners {
     /// Keeps besides what nodes may have taken in an update that failed, until all is replaced.
     pub(super) fn keep(&mut self, share: Share) {
         self.doubtful.push(share);
+    }
+
+    /// Whether all launches are done.
+    pub(super) fn is_done(&self) -> CudaResult<bool> {
+        let mut last = self.last_launch.borrow_mut();
+        match &*last {
+            LastLaunch::Never => self.retired.as_ref().map_or(Ok(true), Retired::is_done),
+            _ => last.is_done(),
+        }
     }
 
     /// An event that is reached when the launches so far are done; none if they are.
