@@ -28,6 +28,7 @@ mod memory_ordered;
 mod pinned;
 mod profile;
 mod recorder;
+mod saved;
 mod seeing;
 mod soak;
 mod topology;
