@@ -215,7 +215,7 @@ impl CaptureLog {
         own.open = None;
         let mut owners = std::mem::take(&mut own.owners);
         let labels = std::mem::take(&mut own.labels);
-        let recorded = Recorded::new(&own.operations, labels, shared.operations.is_empty());
+        let recorded = Recorded::new(&own.operations, labels);
         own.clear();
         drop(own);
         self.gate.own().release();
