@@ -23,6 +23,7 @@ mod node_ref;
 mod params;
 mod profile;
 mod read;
+mod save;
 mod update;
 mod update_error;
 
@@ -62,6 +63,7 @@ pub use node_ref::{NodeMut, NodeRef};
 pub use params::{CopyEnd, NodeParams};
 pub use profile::{NodeProfile, Profile, Timing};
 use read::Reader;
+pub use save::Bindings;
 pub use update::{Outcome, UpdateOptions};
 pub use update_error::{UpdateError, UpdateReason};
 

@@ -34,6 +34,7 @@ mod pinned;
 mod profile;
 mod recorder;
 mod refusals;
+mod saved;
 mod seeing;
 mod soak;
 mod topology;
