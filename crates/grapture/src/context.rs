@@ -271,6 +271,19 @@ impl Context {
         self.inner.captures.faults.remember(launch);
     }
 
+    /// [`enter`](Context::enter), but for a thread that has the context current already: for calls
+    /// that crash with no context (measured), in a row or where another library keeps one current.
+    pub(crate) fn entered<R>(
+        &self,
+        call: impl FnOnce(&Functions) -> CudaResult<R>,
+    ) -> CudaResult<R> {
+        let functions = self.functions();
+        let mut current = std::ptr::null_mut();
+        // SAFETY: the out-pointer is a live local.
+        let asked = check(unsafe { (functions.cuCtxGetCurrent)(&mut current) });
+        if asked.is_ok() && current == self.inner.raw { call(functions) } else { self.enter(call) }
+    }
+
     /// [`enter`](Context::enter) with the thread's capture mode relaxed: for calls that a capture
     /// would bar and that do it no harm.
     pub(crate) fn enter_relaxed<R>(

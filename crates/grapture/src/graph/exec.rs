@@ -192,6 +192,17 @@ impl GraphExec {
         self.prepares.set(waits || !self.owners.pinned().is_empty());
     }
 
+    /// Whether all launches are done. Does not block. What was submitted to the stream of the last
+    /// launch after it, and before this was first asked, has to be done too.
+    ///
+    /// # Errors
+    ///
+    /// [`NotReady`](CudaError::NotReady) while that stream captures: it cannot be asked. An error
+    /// of earlier work.
+    pub fn is_done(&self) -> CudaResult<bool> {
+        self.owners.is_done()
+    }
+
     /// Uploads the executable graph on a stream without running it, so that the first launch is as
     /// fast as later ones.
     ///

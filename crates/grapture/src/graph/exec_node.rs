@@ -220,9 +220,13 @@ impl ExecNode<'_> {
     pub fn set_child(&mut self, child: &Graph) -> CudaResult<()> {
         self.require_context(&child.context, "child")?;
         self.replace(NodeKind::ChildGraph, child.owners(), |exec, raw| {
-            // SAFETY: as in `set_copy`, and a live graph that is borrowed, which the driver copies.
-            check(unsafe {
-                (exec.functions().cuGraphExecChildGraphNodeSetParams)(exec.raw, raw, child.raw)
+            // Kernels in it would crash the driver if no context were current, see `set_kernel`.
+            exec.context.entered(|functions| {
+                // SAFETY: as in `set_copy`, and a live graph that is borrowed, which the driver
+                // copies.
+                check(unsafe {
+                    (functions.cuGraphExecChildGraphNodeSetParams)(exec.raw, raw, child.raw)
+                })
             })
         })
     }
@@ -369,15 +373,15 @@ pub(super) unsafe fn set_kernel(
     node: CUgraphNode,
     params: &CUDA_KERNEL_NODE_PARAMS_v2,
 ) -> CudaResult<()> {
-    let functions = exec.functions();
-    if exec.context.driver().has(Function::cuGraphExecKernelNodeSetParams_v2) {
-        // SAFETY: the caller's promise.
-        return check(unsafe {
-            (functions.cuGraphExecKernelNodeSetParams_v2)(exec.raw, node, params)
-        });
-    }
-    let old = before_contexts(params);
-    exec.context.enter(|functions| {
+    // The driver crashes if no context is current, also for parameters that name one (measured).
+    exec.context.entered(|functions| {
+        if exec.context.driver().has(Function::cuGraphExecKernelNodeSetParams_v2) {
+            // SAFETY: the caller's promise.
+            return check(unsafe {
+                (functions.cuGraphExecKernelNodeSetParams_v2)(exec.raw, node, params)
+            });
+        }
+        let old = before_contexts(params);
         // SAFETY: the caller's promise. The context that is current is the executable's.
         check(unsafe { (functions.cuGraphExecKernelNodeSetParams)(exec.raw, node, &old) })
     })

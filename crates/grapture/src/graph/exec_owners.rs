@@ -96,6 +96,15 @@ impl ExecOwners {
         self.doubtful.push(share);
     }
 
+    /// Whether all launches are done.
+    pub(super) fn is_done(&self) -> CudaResult<bool> {
+        let mut last = self.last_launch.borrow_mut();
+        match &*last {
+            LastLaunch::Never => self.retired.as_ref().map_or(Ok(true), Retired::is_done),
+            _ => last.is_done(),
+        }
+    }
+
     /// An event that is reached when the launches so far are done; none if they are.
     pub(super) fn end_of_launches(&mut self) -> CudaResult<Option<Arc<RawEvent>>> {
         self.settle();

@@ -39,11 +39,26 @@ impl GraphExec {
         if !few || (strict && nodes.len() > 1) {
             return Ok(Followed::NotAtAll);
         }
+        if !nodes.is_empty() {
+            // Once for all: see `set_kernel`.
+            let taken = self.context.clone().entered(|_| Ok(self.take_all(graph, &nodes)))?;
+            if let Some(stopped) = taken? {
+                return Ok(stopped);
+            }
+            self.owners.replace(graph.share().clone(), self.context.driver());
+            self.prepare();
+        }
+        self.synced = Some(graph.edits.revision());
+        Ok(Followed::Wholly(nodes.len()))
+    }
+
+    /// Gives the nodes their parameters. Gives where that stopped.
+    fn take_all(&mut self, graph: &Graph, nodes: &[NodeId]) -> CudaResult<Option<Followed>> {
         for (index, node) in nodes.iter().enumerate() {
             match self.take(graph, *node) {
                 Ok(()) => {}
-                Err(error) if index > 0 => return Ok(self.half_way(graph, *node, &error)),
-                Err(error) if is_refusal(&error) => return Ok(stopped(graph, *node, &error)),
+                Err(error) if index > 0 => return Ok(Some(self.half_way(graph, *node, &error))),
+                Err(error) if is_refusal(&error) => return Ok(Some(stopped(graph, *node, &error))),
                 Err(error) => {
                     // It cannot be known whether the node has taken them.
                     self.synced = None;
@@ -52,12 +67,7 @@ impl GraphExec {
                 }
             }
         }
-        if !nodes.is_empty() {
-            self.owners.replace(graph.share().clone(), self.context.driver());
-            self.prepare();
-        }
-        self.synced = Some(graph.edits.revision());
-        Ok(Followed::Wholly(nodes.len()))
+        Ok(None)
     }
 
     #[cold]

@@ -14,6 +14,7 @@ use grapture_sys::{
 use crate::error::CudaResult;
 use crate::graph::read::Reader;
 use crate::graph::{Graph, NodeId, NodeKind};
+use crate::kernel::required_cluster;
 
 /// The attributes that an update takes at times, when another parameter of the kernel has changed
 /// as well, and else leaves as they were (measured for the cluster, which can be seen).
@@ -27,8 +28,10 @@ const IDS: [CUlaunchAttributeID; 7] = [
     CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
 ];
 
-/// The values of one kernel, in the order of `IDS`; zeros for what the driver does not tell.
-type Values = [[u8; size_of::<CUlaunchAttributeValue>()]; IDS.len()];
+/// The values of one kernel, in the order of `IDS`; zeros for what the driver does not tell. Then
+/// the cluster that it is compiled for, which is no attribute of the node: an update to a kernel
+/// that is compiled for none leaves it (measured).
+type Values = ([[u8; size_of::<CUlaunchAttributeValue>()]; IDS.len()], [i32; 3]);
 
 /// The attributes of a graph's kernels.
 #[derive(Clone, Debug)]
@@ -119,7 +122,7 @@ impl Known {
     fn read_nodes(&mut self, graph: &Reader<'_>) -> CudaResult<()> {
         for node in graph.nodes()? {
             let which = match graph.kind(node)? {
-                NodeKind::Kernel => Some(self.place(values(graph, node))),
+                NodeKind::Kernel => Some(self.place(values(graph, node)?)),
                 _ => None,
             };
             self.nodes.push(which);
@@ -181,12 +184,12 @@ impl Known {
 
 /// The values of a kernel of which nobody has set one.
 fn plain() -> Values {
-    [[0; size_of::<CUlaunchAttributeValue>()]; IDS.len()]
+    ([[0; size_of::<CUlaunchAttributeValue>()]; IDS.len()], [0; 3])
 }
 
 /// The values of a kernel node.
-fn values(graph: &Reader<'_>, node: CUgraphNode) -> Values {
-    IDS.map(|id| {
+fn values(graph: &Reader<'_>, node: CUgraphNode) -> CudaResult<Values> {
+    let attributes = IDS.map(|id| {
         let mut value = CUlaunchAttributeValue { pad: [0; size_of::<CUlaunchAttributeValue>()] };
         // SAFETY: a kernel node of a live graph, and a live out-pointer.
         let code =
@@ -201,5 +204,6 @@ fn values(graph: &Reader<'_>, node: CUgraphNode) -> Values {
             *remote = 0;
         }
         bytes
-    })
+    });
+    Ok((attributes, required_cluster(graph.context, graph.raw_kernel(node)?.func)))
 }

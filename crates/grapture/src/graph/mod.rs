@@ -1,7 +1,9 @@
 //! [`Graph`]: work that was recorded or built, to look at, to change and to make executable.
 
 mod batch_node;
+mod buckets;
 mod build;
+mod cache;
 mod captured;
 mod child;
 mod clone;
@@ -45,6 +47,8 @@ use crate::topology::Topology;
 use crate::topology::names::Names;
 
 pub use batch_node::{BatchNode, MemoryOperation, WaitFor, Word};
+pub use buckets::Buckets;
+pub use cache::{CacheCounters, CacheLimits, CachedExec, GraphCache};
 pub use copy_node::CopyNode;
 use edits::Edits;
 pub use exec::GraphExec;

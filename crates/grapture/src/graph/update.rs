@@ -5,7 +5,7 @@ use std::ptr;
 
 use grapture_sys::{
     CU_GRAPH_EXEC_UPDATE_SUCCESS, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, CUDA_ERROR_INVALID_CONTEXT,
-    CUDA_ERROR_NOT_SUPPORTED, CUgraphExecUpdateResultInfo, Function,
+    CUgraphExecUpdateResultInfo, Function,
 };
 
 use crate::error::{CudaError, CudaResult, check};
@@ -152,27 +152,29 @@ impl GraphExec {
         &self,
         graph: &Graph,
     ) -> CudaResult<(CudaResult<()>, CUgraphExecUpdateResultInfo)> {
-        let (driver, functions) = (self.context.driver(), self.context.functions());
+        let driver = self.context.driver();
+        if !driver.has(Function::cuGraphExecUpdate) {
+            return Err(CudaError::NotSupported);
+        }
         let mut info = CUgraphExecUpdateResultInfo {
             result: CU_GRAPH_EXEC_UPDATE_SUCCESS,
             errorNode: ptr::null_mut(),
             errorFromNode: ptr::null_mut(),
         };
-        let code = if driver.has(Function::cuGraphExecUpdate_v2) {
-            // SAFETY: a live executable graph and a live graph of one context that no other thread
-            // uses now (neither is `Sync`), and a live out-pointer.
-            unsafe { (functions.cuGraphExecUpdate_v2)(self.raw, graph.raw, &mut info) }
-        } else if driver.has(Function::cuGraphExecUpdate) {
-            let (node, result) = (&mut info.errorNode, &mut info.result);
-            // SAFETY: as above.
-            unsafe { (functions.cuGraphExecUpdate)(self.raw, graph.raw, node, result) }
-        } else {
-            CUDA_ERROR_NOT_SUPPORTED
-        };
-        if !driver.has(Function::cuGraphExecUpdate) {
-            return Err(CudaError::NotSupported);
-        }
-        Ok((check(code), info))
+        // With no context current, the driver crashes over the parameters of a kernel (measured).
+        let done = self.context.entered(|functions| {
+            let code = if driver.has(Function::cuGraphExecUpdate_v2) {
+                // SAFETY: a live executable graph and a live graph of one context that no other
+                // thread uses now (neither is `Sync`), and a live out-pointer.
+                unsafe { (functions.cuGraphExecUpdate_v2)(self.raw, graph.raw, &mut info) }
+            } else {
+                let (node, result) = (&mut info.errorNode, &mut info.result);
+                // SAFETY: as above.
+                unsafe { (functions.cuGraphExecUpdate)(self.raw, graph.raw, node, result) }
+            };
+            check(code)
+        });
+        Ok((done, info))
     }
 
     /// Notes that the nodes have the parameters of the graph's.

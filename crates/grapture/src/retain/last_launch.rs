@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use crate::drop_error::report;
-use crate::error::CudaResult;
+use crate::error::{CudaError, CudaResult};
 use crate::raw_event::RawEvent;
 use crate::stream::Stream;
 
@@ -52,6 +52,25 @@ impl LastLaunch {
                 LastLaunch::Unknown
             }
         };
+    }
+
+    /// Whether the launch is done, and what came after it on its stream before this was first
+    /// asked.
+    pub(crate) fn is_done(&mut self) -> CudaResult<bool> {
+        if let LastLaunch::On(stream) = self {
+            // The thread may have a capture open that bars the question (O9).
+            let idle = stream.outside_capture(|| stream.driver().relaxed(|_| stream.is_idle()))?;
+            if idle.ok_or(CudaError::NotReady)? {
+                return Ok(true);
+            }
+            *self = self.clone().marked()?;
+        }
+        match self {
+            LastLaunch::Never => Ok(true),
+            LastLaunch::On(_) => Err(CudaError::NotReady),
+            LastLaunch::Marked(event) => event.is_complete(),
+            LastLaunch::Unknown => Err(CudaError::UnknownError),
+        }
     }
 
     /// The launch with an event recorded after it; as it was while its stream captures.

@@ -109,6 +109,16 @@ impl Retired {
         }
     }
 
+    /// Whether the launches noted so far are done.
+    pub(crate) fn is_done(&self) -> CudaResult<bool> {
+        let mut waiting = self.lock();
+        let waiting = &mut *waiting;
+        match (&mut waiting.last, &waiting.event) {
+            (LastLaunch::Never, Some(event)) => event.is_complete(),
+            (last, _) => last.is_done(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -12,6 +12,7 @@ mod batch;
 mod build;
 mod build_edit;
 mod build_owners;
+mod cache;
 mod capture;
 mod capture_into;
 mod capture_threads;

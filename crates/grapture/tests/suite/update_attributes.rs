@@ -13,6 +13,7 @@ both_tiers! {
     attributes_of_embedded_graphs_count,
     the_same_attributes_on_other_nodes_are_made_anew,
     plain_kernels_are_updated_whoever_has_a_handle,
+    a_kernel_compiled_for_clusters_is_replaced_anew,
 }
 
 /// Adds to a word by every block of four, in clusters.
@@ -143,6 +144,31 @@ fn plain_kernels_are_updated_whoever_has_a_handle(setup: &Setup) {
     assert_eq!(reason(&mut exec, &graph), None, "what has no attribute is known as such");
     let mut exec = graph.instantiate().unwrap();
     assert_eq!(reason(&mut exec, &clustered(setup, &stream, &mut word, (None, 3))), None);
+}
+
+fn a_kernel_compiled_for_clusters_is_replaced_anew(setup: &Setup) {
+    const PTX: &str = "\
+.version 7.8
+.target sm_90
+.address_size 64
+.visible .entry pair() .reqnctapercluster 2 { ret; }
+.visible .entry plain() { ret; }
+";
+    let stream = setup.stream();
+    let module = setup.context.load_ptx(PTX).unwrap();
+    let kernels = ["pair", "plain"].map(|name| module.kernel(name).unwrap());
+    let capture = |index: usize| {
+        let launch = kernels[index].launch_builder(4, 1);
+        // SAFETY: the kernels do nothing.
+        stream.capture(CaptureMode::ThreadLocal, |_| unsafe { launch.launch(&stream) }).unwrap()
+    };
+    let mut exec = capture(0).instantiate().unwrap();
+    assert_eq!(reason(&mut exec, &capture(0)), None);
+    let changed = Some(UpdateReason::AttributesChanged);
+    assert_eq!(reason(&mut exec, &capture(1)), changed);
+    assert_eq!(reason(&mut exec, &capture(0)), changed);
+    exec.launch(&stream).unwrap();
+    stream.synchronize().unwrap();
 }
 
 /// The simulated driver runs no kernel that asks for its cluster.
