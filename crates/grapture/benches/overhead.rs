@@ -8,12 +8,13 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use grapture::sys::{
-    CU_STREAM_CAPTURE_STATUS_ACTIVE, CUDA_SUCCESS, CUcontext, CUdeviceptr, CUfunction, CUgraph,
-    CUgraphExec, CUgraphNode, CUresult, CUstream, CUstreamCaptureMode, CUstreamCaptureStatus,
-    Function, FunctionInfo, Functions,
+    CU_STREAM_CAPTURE_STATUS_ACTIVE, CUDA_KERNEL_NODE_PARAMS_v2, CUDA_MEMSET_NODE_PARAMS,
+    CUDA_SUCCESS, CUcontext, CUdeviceptr, CUfunction, CUgraph, CUgraphExec, CUgraphNode, CUresult,
+    CUstream, CUstreamCaptureMode, CUstreamCaptureStatus, Function, FunctionInfo, Functions,
 };
 use grapture::{
-    CU_STREAM_CAPTURE_MODE_RELAXED, Context, DeviceBuffer, Driver, Stream, StreamGraphCapture,
+    CU_STREAM_CAPTURE_MODE_RELAXED, CacheLimits, Context, DeviceBuffer, Driver, FillNode, Graph,
+    GraphCache, Kernel, Stream, StreamGraphCapture,
 };
 use grapture_sim::{SimConfig, Simulation};
 
@@ -95,6 +96,23 @@ unsafe extern "C" fn push(_: CUcontext) -> CUresult {
     CUDA_SUCCESS
 }
 
+unsafe extern "C" fn set_kernel(
+    _: CUgraphExec,
+    _: CUgraphNode,
+    _: *const CUDA_KERNEL_NODE_PARAMS_v2,
+) -> CUresult {
+    CUDA_SUCCESS
+}
+
+unsafe extern "C" fn set_fill(
+    _: CUgraphExec,
+    _: CUgraphNode,
+    _: *const CUDA_MEMSET_NODE_PARAMS,
+    _: CUcontext,
+) -> CUresult {
+    CUDA_SUCCESS
+}
+
 unsafe extern "C" fn exchange(_: *mut CUstreamCaptureMode) -> CUresult {
     CUDA_SUCCESS
 }
@@ -105,13 +123,15 @@ macro_rules! addresses {
         fn address(functions: &Functions, symbol: &str) -> *const c_void {
             match symbol {
                 "cuLaunchKernel" => launch_kernel as *const c_void,
-                "cuGraphLaunch" => launch_graph as *const c_void,
+                "cuGraphLaunch" | "cuGraphUpload" => launch_graph as *const c_void,
                 "cuMemsetD32Async" => fill as *const c_void,
                 "cuStreamBeginCapture_v2" => begin as *const c_void,
                 "cuStreamEndCapture" => end as *const c_void,
                 "cuStreamGetCaptureInfo" => info as *const c_void,
                 "cuGraphGetNodes" => nodes as *const c_void,
                 "cuGraphInstantiateWithFlags" => instantiate as *const c_void,
+                "cuGraphExecKernelNodeSetParams_v2" => set_kernel as *const c_void,
+                "cuGraphExecMemsetNodeSetParams" => set_fill as *const c_void,
                 "cuGraphDestroy" => destroy_graph as *const c_void,
                 "cuGraphExecDestroy" => destroy_exec as *const c_void,
                 "cuCtxGetCurrent" | "cuCtxPopCurrent_v2" => current as *const c_void,
@@ -143,6 +163,34 @@ fn main() {
     measure(&driver.expect("the driver starts"));
 }
 
+/// Changes of executables, and the cache of them.
+fn changes(context: &Context, kernel: &Kernel, word: &mut DeviceBuffer<u32>, stream: &Stream) {
+    let mut graph = Graph::new(context).unwrap();
+    let launch = kernel.launch_builder(1, 32).arg_mut(word).value(1u32);
+    // SAFETY: `add` takes the address of a word and a value.
+    let add = unsafe { graph.add_kernel(launch, &[]) }.unwrap();
+    let fill = graph.add_fill(FillNode::new(word, 1).unwrap(), &[add]).unwrap();
+    let mut exec = graph.into_exec().unwrap();
+    report("ExecNode::set_kernel", || {
+        let launch = kernel.launch_builder(1, 32).arg_mut(word).value(1u32);
+        // SAFETY: as above.
+        unsafe { exec.node(add).unwrap().set_kernel(launch) }.unwrap();
+    });
+    report("ExecNode::set_fill", || {
+        let fill_node = FillNode::new(word, 1).unwrap();
+        exec.node(fill).unwrap().set_fill(fill_node).unwrap();
+    });
+    let cache = GraphCache::new(context, CacheLimits::new().entries(64));
+    for batch in 0..64_u32 {
+        cache.get_or_capture((batch, 4096_u32), stream, |_| Ok(())).unwrap();
+    }
+    let mut batch = 0;
+    report("GraphCache::get, a hit", || {
+        batch = (batch + 1) % 64;
+        black_box(cache.get(&(black_box(batch), 4096)));
+    });
+}
+
 fn measure(driver: &Driver) {
     let context = Context::new(&driver.device(0).unwrap()).unwrap();
     let stream = Stream::new(&context).unwrap();
@@ -171,6 +219,7 @@ fn measure(driver: &Driver) {
         unsafe { launch.launch(black_box(&stream)) }.unwrap();
     });
     drop(capture);
+    changes(&context, &kernel, &mut word, &stream);
     let begin = || StreamGraphCapture::begin(&stream, CU_STREAM_CAPTURE_MODE_RELAXED).unwrap();
     report("capture begun and dropped", || drop(begin()));
     report("capture begun and ended, and all dropped", || drop(begin().end().unwrap()));

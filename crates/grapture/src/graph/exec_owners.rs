@@ -80,6 +80,10 @@ impl ExecOwners {
     /// Replaces what a node uses. What the graph's capture retained for it is not known for
     /// itself, and stays until all is replaced.
     pub(super) fn set(&mut self, node: NodeId, owners: Owners, driver: &Driver) {
+        if self.share.keeps(node, &owners) {
+            // The usual change is one of values: it replaces nothing.
+            return;
+        }
         self.settle();
         let old = self.share.set(node, owners);
         let used = match &mut self.fresh {

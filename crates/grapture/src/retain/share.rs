@@ -90,6 +90,20 @@ impl Share {
         }
     }
 
+    /// Whether exactly this is what is kept for a node by itself.
+    pub(crate) fn keeps(&self, node: NodeId, owners: &Owners) -> bool {
+        let kept = self.edited.as_ref().and_then(|edited| edited.nodes.get(&node));
+        kept.is_some_and(|kept| {
+            let same = |(one, other): (&Held, &Held)| Arc::ptr_eq(&one.owner, &other.owner);
+            kept.pinned.is_empty()
+                && kept.graphs.is_empty()
+                && owners.pinned.is_empty()
+                && owners.graphs.is_empty()
+                && kept.held.len() == owners.list.len()
+                && kept.held.iter().zip(&owners.list).all(same)
+        })
+    }
+
     /// Keeps what a node uses, made or changed by hand. Gives what it used before if that was known
     /// for itself: of a captured node it is not, and stays.
     #[must_use = "who runs it now may use it until the launch is done"]
