@@ -59,7 +59,11 @@ pub use error::{CudaError, CudaResult, Refusal};
 pub use event::{Event, EventOptions};
 pub use features::Feature;
 pub use graph::{
-    BatchNode, Buckets, CacheCounters, CacheLimits, CachedExec, CopyEnd, CopyNode, Edge, EdgeData, EdgePort, ExecNode, FillNode, Graph, GraphBuffer, GraphCache, GraphExec, InstantiateError, InstantiateFlags, InstantiateOptions, InstantiateResult, MemoryOperation, Node, NodeId, NodeKind, NodeMut, NodeParams, NodeProfile, NodeRef, Outcome, Profile, Timing, UpdateError, UpdateOptions, UpdateReason, WaitFor, Word,
+    BatchNode, Buckets, CacheCounters, CacheLimits, CachedExec, CopyEnd, CopyNode, Edge, EdgeData,
+    EdgePort, ExecNode, FillNode, Graph, GraphBuffer, GraphCache, GraphExec, InstantiateError,
+    InstantiateFlags, InstantiateOptions, InstantiateResult, MemoryOperation, Node, NodeId,
+    NodeKind, NodeMut, NodeParams, NodeProfile, NodeRef, Outcome, Profile, Timing, UpdateError,
+    UpdateOptions, UpdateReason, WaitFor, Word,
 };
 pub use kernel::{BlockSize, Kernel, KernelAttributes};
 pub use launch::{KernelAttribute, LaunchBuilder, MemorySyncDomain};
