@@ -22,6 +22,7 @@ use grapture_sys::{
 use crate::context::Context;
 use crate::device::DeviceAttribute;
 use crate::dim3::Dim3;
+use crate::driver::DriverVersion;
 use crate::error::{CudaError, CudaResult, check};
 use crate::launch::LaunchBuilder;
 use crate::module::{Module, c_name};
@@ -95,7 +96,7 @@ impl Kernel {
             Err(CudaError::NotFound) => return Err(unknown_kernel(module, name)),
             Err(error) => return Err(error),
         }
-        if required_cluster(context, raw) != [0; 3] {
+        if required_cluster(context, raw)? != [0; 3] {
             context.note_attributes();
         }
         let ask = Asking { context, raw };
@@ -266,6 +267,10 @@ pub struct BlockSize {
 }
 
 impl KernelInner {
+    pub(crate) fn module(&self) -> &Module {
+        &self.module
+    }
+
     #[inline]
     pub(crate) fn raw(&self) -> CUfunction {
         self.raw
@@ -273,10 +278,6 @@ impl KernelInner {
 
     pub(crate) fn name(&self) -> &str {
         &self.name
-    }
-
-    pub(crate) fn module(&self) -> &Module {
-        &self.module
     }
 
     #[inline]
@@ -305,22 +306,26 @@ impl KernelInner {
     }
 }
 
-/// The cluster that a function is compiled for; zeros if it is for none, or the driver knows of none
-/// (before 11.8).
-pub(crate) fn required_cluster(context: &Context, function: CUfunction) -> [i32; 3] {
+/// The driver from which on functions can be asked for their clusters.
+const CLUSTERS_SINCE: DriverVersion = DriverVersion::new(11, 8);
+
+/// The cluster that a function is compiled for; zeros if it is for none.
+pub(crate) fn required_cluster(context: &Context, function: CUfunction) -> CudaResult<[i32; 3]> {
+    let mut cluster = [0; 3];
+    if function.is_null() || context.driver().version() < CLUSTERS_SINCE {
+        return Ok(cluster);
+    }
     let ids = [
         CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH,
         CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT,
         CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH,
     ];
     context.driver().relaxed(|functions| {
-        ids.map(|id| {
-            let mut blocks = 0;
-            // SAFETY: a function of a live module, or null, which the driver refuses; a live
-            // out-pointer.
-            let asked = check(unsafe { (functions.cuFuncGetAttribute)(&mut blocks, id, function) });
-            asked.map_or(0, |()| blocks)
-        })
+        for (blocks, id) in cluster.iter_mut().zip(ids) {
+            // SAFETY: a function of a live module, and a live out-pointer.
+            check(unsafe { (functions.cuFuncGetAttribute)(blocks, id, function) })?;
+        }
+        Ok(cluster)
     })
 }
 

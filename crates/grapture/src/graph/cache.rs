@@ -7,9 +7,11 @@ use std::hash::Hash;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use grapture_sys::Function;
+
 use crate::capture::{CaptureMode, StreamGraphCapture};
 use crate::context::Context;
-use crate::error::{CudaError, CudaResult};
+use crate::error::CudaResult;
 use crate::graph::{Graph, GraphExec, UpdateOptions};
 use crate::stream::{Stream, other_context_than};
 
@@ -162,7 +164,7 @@ impl<K: Hash + Eq + Clone> GraphCache<K> {
     /// # Errors
     ///
     /// As [`Stream::capture`], [`Graph::instantiate`] and `record` answer; the cache is as before.
-    /// [`Refused`](CudaError::Refused): a stream of another context.
+    /// [`Refused`](crate::CudaError::Refused): a stream of another context.
     pub fn get_or_capture(
         &self,
         key: K,
@@ -180,7 +182,7 @@ impl<K: Hash + Eq + Clone> GraphCache<K> {
     /// # Errors
     ///
     /// As [`Graph::instantiate`] and `build` answer; the cache is as before.
-    /// [`Refused`](CudaError::Refused): a stream or a graph of another context.
+    /// [`Refused`](crate::CudaError::Refused): a stream or a graph of another context.
     pub fn get_or_build(
         &self,
         key: K,
@@ -203,11 +205,9 @@ impl<K: Hash + Eq + Clone> GraphCache<K> {
             return Ok(self.insert(key, exec, Cost { captured, executable }, true));
         }
         let exec = graph.instantiate()?;
-        match exec.upload(stream) {
-            Ok(()) | Err(CudaError::NotSupported) => {}
-            // It is uploaded by its first launch then.
-            Err(CudaError::Refused(_)) => {}
-            Err(error) => return Err(error),
+        // Else its first launch uploads it.
+        if self.context.driver().has(Function::cuGraphUpload) && !stream.is_capturing() {
+            exec.upload(stream)?;
         }
         let executable = built.saturating_sub(self.free_bytes()?);
         Ok(self.insert(key, exec, Cost { captured, executable }, false))

@@ -64,6 +64,7 @@ impl GraphExec {
         raw: CUgraphExec,
         node_count: usize,
         flags: InstantiateFlags,
+        attributes: LaunchAttributes,
     ) -> GraphExec {
         let owners = ExecOwners::new(graph.share().clone());
         GraphExec {
@@ -77,7 +78,7 @@ impl GraphExec {
             prepares: Cell::new(!owners.pinned().is_empty()),
             owners,
             after: RefCell::new(None),
-            attributes: LaunchAttributes::of(graph),
+            attributes,
             source: None,
             _not_sync: PhantomData,
         }

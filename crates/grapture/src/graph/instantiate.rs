@@ -15,6 +15,7 @@ use grapture_sys::{
 };
 
 use crate::error::{CudaError, CudaResult, check, write_code};
+use crate::graph::launch_attributes::LaunchAttributes;
 use crate::graph::{Graph, GraphExec, NodeId, NodeKind};
 use crate::stream::Stream;
 use crate::tell;
@@ -74,11 +75,12 @@ impl Graph {
         options.check(self)?;
         self.require_frees()?;
         let node_count = self.node_count()?;
+        let attributes = LaunchAttributes::of(self)?;
         let _span = tell::in_instantiation(node_count);
         let raw = self.instantiate_raw(options).inspect_err(|error| {
             tracing::debug!(%error, "a graph could not be instantiated");
         })?;
-        Ok(GraphExec::of(self, raw, node_count, options.flags))
+        Ok(GraphExec::of(self, raw, node_count, options.flags, attributes))
     }
 
     /// Makes the graph executable, and keeps it there: [`GraphExec::graph`] has it, and

@@ -7,11 +7,11 @@ use grapture_sys::{
     CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
     CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN,
     CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP, CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION,
-    CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, CUDA_SUCCESS, CUgraphNode,
-    CUlaunchAttributeID, CUlaunchAttributeValue, Function,
+    CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, CUgraphNode, CUlaunchAttributeID,
+    CUlaunchAttributeValue, Function,
 };
 
-use crate::error::CudaResult;
+use crate::error::{CudaError, CudaResult, check};
 use crate::graph::read::Reader;
 use crate::graph::{Graph, NodeId, NodeKind};
 use crate::kernel::required_cluster;
@@ -58,16 +58,16 @@ pub(super) struct Known {
 impl LaunchAttributes {
     /// Those of a graph. Reads nothing as long as nobody can have set one: neither by this library
     /// nor, by a raw handle, in another way.
-    pub(super) fn of(graph: &Graph) -> LaunchAttributes {
+    pub(super) fn of(graph: &Graph) -> CudaResult<LaunchAttributes> {
         let can_be_set = graph.context.driver().has(Function::cuGraphKernelNodeGetAttribute);
         if !can_be_set || !graph.context.may_have_attributes() {
-            return LaunchAttributes::Plain;
+            return Ok(LaunchAttributes::Plain);
         }
         let mut known = Known::default();
-        match known.read(&graph.reader()) {
-            Ok(true) => LaunchAttributes::Known(Box::new(known)),
-            Ok(false) | Err(_) => LaunchAttributes::Unknown,
-        }
+        Ok(match known.read(&graph.reader())? {
+            true => LaunchAttributes::Known(Box::new(known)),
+            false => LaunchAttributes::Unknown,
+        })
     }
 
     /// Whether an update from a graph with these leaves the kernels with the right ones.
@@ -189,21 +189,24 @@ fn plain() -> Values {
 
 /// The values of a kernel node.
 fn values(graph: &Reader<'_>, node: CUgraphNode) -> CudaResult<Values> {
-    let attributes = IDS.map(|id| {
+    let (mut attributes, _) = plain();
+    for (bytes, id) in attributes.iter_mut().zip(IDS) {
         let mut value = CUlaunchAttributeValue { pad: [0; size_of::<CUlaunchAttributeValue>()] };
         // SAFETY: a kernel node of a live graph, and a live out-pointer.
-        let code =
-            unsafe { (graph.functions().cuGraphKernelNodeGetAttribute)(node, id, &mut value) };
-        if code != CUDA_SUCCESS {
-            value = CUlaunchAttributeValue { pad: [0; size_of::<CUlaunchAttributeValue>()] };
+        let asked = check(unsafe {
+            (graph.functions().cuGraphKernelNodeGetAttribute)(node, id, &mut value)
+        });
+        match asked {
+            // SAFETY: every byte was set above, and at most written over by the driver.
+            Ok(()) => *bytes = unsafe { value.pad }.map(|byte| byte as u8),
+            // An attribute that the driver does not know, or that no node has.
+            Err(CudaError::InvalidValue | CudaError::NotSupported) => {}
+            Err(error) => return Err(error),
         }
-        // SAFETY: every byte was set above, and at most written over by the driver.
-        let mut bytes = unsafe { value.pad }.map(|byte| byte as u8);
-        if let (CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP, [0, remote @ 1, ..]) = (id, &mut bytes) {
+        if let (CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP, [0, remote @ 1, ..]) = (id, bytes) {
             // Each domain stands for itself, unless it was set.
             *remote = 0;
         }
-        bytes
-    });
-    Ok((attributes, required_cluster(graph.context, graph.raw_kernel(node)?.func)))
+    }
+    Ok((attributes, required_cluster(graph.context, graph.raw_kernel(node)?.func)?))
 }

@@ -127,7 +127,7 @@ impl GraphExec {
 
     /// Has the driver give every node the parameters of its pair in `graph`.
     fn update_in_place(&mut self, graph: &Graph) -> CudaResult<()> {
-        let attributes = LaunchAttributes::of(graph);
+        let attributes = LaunchAttributes::of(graph)?;
         if !self.attributes.fits(&attributes) {
             let node = self.attributes.first_other(&attributes, graph);
             return Err(UpdateError::of_attributes(graph, node).into());

@@ -76,6 +76,11 @@ fn sim_the_building_of_graphs_survives_every_failure() {
 }
 
 #[test]
+fn sim_the_cache_survives_every_failure() {
+    sweep(rows::cache::ROWS);
+}
+
+#[test]
 fn sim_drops_survive_every_failure() {
     sweep(rows::drops::ROWS);
 }

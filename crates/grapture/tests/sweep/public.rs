@@ -32,6 +32,8 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
         &[
             "Attempt::*",
             "BarredCall::*",
+            "CacheLimits::*",
+            "CachedExec::lock",
             "CaptureInfo::*",
             "CaptureOutcome::*",
             "Context::device",
@@ -52,6 +54,9 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
             "Feature::*",
             "Graph::context",
             "Graph::retained",
+            "GraphCache::counters",
+            "GraphCache::new",
+            "GraphCache::remove",
             "GraphExec::context",
             "GraphExec::graph",
             "GraphExec::node",
@@ -163,6 +168,7 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
     (
         "plain data",
         &[
+            "Buckets::*",
             "CaptureMode::*",
             "CudaError::*",
             "Dim3::*",

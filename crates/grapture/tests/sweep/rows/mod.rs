@@ -1,6 +1,7 @@
 //! The operations. Each is a line or a few: its name, what it works on, and itself.
 
 pub mod build;
+pub mod cache;
 pub mod capture;
 pub mod captured;
 pub mod device;
@@ -16,8 +17,9 @@ use crate::engine::Row;
 
 /// All of them.
 pub fn all() -> Vec<&'static Row> {
-    let tables: [&[Row]; 11] = [
+    let tables: [&[Row]; 12] = [
         build::ROWS,
+        cache::ROWS,
         capture::ROWS,
         captured::ROWS,
         device::ROWS,
