@@ -59,10 +59,10 @@ pub use error::{CudaError, CudaResult, Refusal};
 pub use event::{Event, EventOptions};
 pub use features::Feature;
 pub use graph::{
-    BatchNode, CopyEnd, CopyNode, Edge, EdgeData, EdgePort, ExecNode, FillNode, Graph, GraphBuffer,
-    GraphExec, InstantiateError, InstantiateFlags, InstantiateOptions, InstantiateResult,
-    MemoryOperation, Node, NodeId, NodeKind, NodeMut, NodeParams, NodeProfile, NodeRef, Outcome,
-    Profile, Timing, UpdateError, UpdateOptions, UpdateReason, WaitFor, Word,
+    BatchNode, Bindings, CopyEnd, CopyNode, Edge, EdgeData, EdgePort, ExecNode, FillNode, Graph,
+    GraphBuffer, GraphExec, InstantiateError, InstantiateFlags, InstantiateOptions,
+    InstantiateResult, MemoryOperation, Node, NodeId, NodeKind, NodeMut, NodeParams, NodeProfile,
+    NodeRef, Outcome, Profile, Timing, UpdateError, UpdateOptions, UpdateReason, WaitFor, Word,
 };
 pub use kernel::{BlockSize, Kernel, KernelAttributes};
 pub use launch::{KernelAttribute, LaunchBuilder, MemorySyncDomain};

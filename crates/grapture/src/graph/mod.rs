@@ -21,6 +21,7 @@ mod node_ref;
 mod params;
 mod profile;
 mod read;
+mod save;
 mod update;
 mod update_error;
 
@@ -58,6 +59,7 @@ pub use node_ref::{NodeMut, NodeRef};
 pub use params::{CopyEnd, NodeParams};
 pub use profile::{NodeProfile, Profile, Timing};
 use read::Reader;
+pub use save::Bindings;
 pub use update::{Outcome, UpdateOptions};
 pub use update_error::{UpdateError, UpdateReason};
 

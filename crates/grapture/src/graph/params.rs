@@ -15,6 +15,7 @@ use crate::error::{CudaError, CudaResult, check};
 use crate::graph::read::Reader;
 use crate::graph::{MemoryOperation, NodeKind};
 use crate::launch::KernelAttribute;
+use crate::module::Module;
 use crate::topology::{CopyDirection, OperationSpec, Topology};
 
 /// What a node does, with all its parameters, as the driver tells it.
@@ -196,6 +197,11 @@ impl Reader<'_> {
             arguments: self.arguments(&params),
             attributes: self.attributes(node)?,
         })
+    }
+
+    /// The module of a kernel node's kernel, if this library launched or added it.
+    pub(super) fn module_of(&self, node: CUgraphNode) -> CudaResult<Option<Module>> {
+        Ok(self.share.kernel_module(self.raw_kernel(node)?.func))
     }
 
     pub(super) fn raw_kernel(&self, node: CUgraphNode) -> CudaResult<CUDA_KERNEL_NODE_PARAMS_v2> {

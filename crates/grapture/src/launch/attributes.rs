@@ -36,6 +36,17 @@ impl MemorySyncDomain {
     }
 }
 
+impl MemorySyncDomain {
+    /// The driver's number.
+    pub(crate) fn number(self) -> u32 {
+        self.to_raw().0
+    }
+
+    pub(crate) fn from_number(number: u32) -> MemorySyncDomain {
+        CUlaunchMemSyncDomain(number).into()
+    }
+}
+
 impl From<CUlaunchMemSyncDomain> for MemorySyncDomain {
     fn from(raw: CUlaunchMemSyncDomain) -> MemorySyncDomain {
         match raw {

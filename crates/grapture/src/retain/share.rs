@@ -7,6 +7,7 @@ use grapture_sys::CUfunction;
 
 use crate::graph::NodeId;
 use crate::kernel::KernelInner;
+use crate::module::Module;
 use crate::retain::{Held, Owners, PinnedUse, Retained, add_pinned};
 
 /// What a capture as a whole, or one node that was made by hand, uses. It does not change.
@@ -163,6 +164,11 @@ impl Share {
     /// The sizes of its parameters, if they are known.
     pub(crate) fn kernel_parameters(&self, raw: CUfunction) -> Option<Box<[usize]>> {
         self.of_kernel(raw, |kernel| kernel.parameters().map(Box::from)).flatten()
+    }
+
+    /// The module of the kernel with this handle, if it is among the owners.
+    pub(crate) fn kernel_module(&self, raw: CUfunction) -> Option<Module> {
+        self.of_kernel(raw, |kernel| kernel.module().clone())
     }
 
     fn of_kernel<R>(&self, raw: CUfunction, get: impl Fn(&KernelInner) -> R) -> Option<R> {

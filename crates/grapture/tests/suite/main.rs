@@ -33,6 +33,7 @@ mod pinned;
 mod profile;
 mod recorder;
 mod refusals;
+mod saved;
 mod seeing;
 mod soak;
 mod topology;
