@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use common::Setup;
 use common::gate::Gate;
 use grapture::{
-    CaptureMode, DeviceBuffer, Driver, GraphExec, PinnedBuffer, Stream, set_drop_error_hook,
+    Bindings, CaptureMode, DeviceBuffer, Driver, Graph, GraphExec, PinnedBuffer, Stream,
+    set_drop_error_hook,
 };
 use grapture_sim::{SimConfig, Simulation};
 use grapture_sys::{CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, CUDA_ERROR_UNKNOWN, Function};
@@ -296,4 +297,50 @@ fn sim_a_profile_that_fails_leaves_nothing() {
             setup.assert_usable(&stream);
         }
     }
+}
+
+/// Whatever call of it fails, a load leaves nothing behind, and the next one succeeds.
+#[test]
+fn sim_a_load_that_fails_leaves_nothing() {
+    let (sim, setup) = simulation(SimConfig::new());
+    let stream = setup.stream();
+    let mut word = DeviceBuffer::<u32>::zeroed(&setup.context, 1).unwrap();
+    let child = stream.capture(CaptureMode::Relaxed, |_| setup.add(&mut word, 1, &stream)).unwrap();
+    let mut graph = stream.capture(CaptureMode::Relaxed, |_| word.fill(5, &stream)).unwrap();
+    let fill = graph.nodes().unwrap()[0].id();
+    graph.add_child(&child, &[fill]).unwrap();
+    let bindings = Bindings::new(&setup.context)
+        .module(&setup.module, b"image")
+        .and_then(|bindings| bindings.memory("word", &mut word))
+        .unwrap();
+    let text = graph.to_saved(&bindings).unwrap();
+    // SAFETY: `add` takes the address of a word, which is bound, and a value.
+    let load = || unsafe { Graph::from_saved(&text, &bindings) };
+    drop(load().unwrap());
+    let made = sim.live().to_string();
+    for function in [
+        Function::cuGraphCreate,
+        Function::cuModuleGetFunction,
+        Function::cuFuncGetAttribute,
+        Function::cuGraphAddKernelNode_v2,
+        Function::cuGraphAddMemsetNode,
+        Function::cuGraphAddChildGraphNode,
+        Function::cuGraphAddDependencies,
+    ] {
+        let called = sim.calls(function);
+        drop(load().unwrap());
+        let called = sim.calls(function) - called;
+        assert!(called > 0, "{function:?} is not called");
+        for call in 1..=called {
+            sim.fail(function, call, CUDA_ERROR_UNKNOWN);
+            // A limit that the driver does not tell is taken for the least.
+            let loaded = load();
+            assert!(loaded.is_err() || function == Function::cuFuncGetAttribute, "{function:?}");
+            drop(loaded);
+            assert_eq!(sim.live().to_string(), made, "{function:?}, call {call}");
+        }
+    }
+    let loaded = load().unwrap();
+    loaded.instantiate().unwrap().launch(&stream).unwrap();
+    assert_eq!(word.to_vec(&stream).unwrap(), [6]);
 }

@@ -217,8 +217,8 @@ impl Loader<'_> {
         let row = saved.row_elements.checked_mul(saved.element_bytes);
         let row = row.ok_or_else(|| refused("its rows are too long".to_owned()))?;
         let (dst, memory) = self.place(saved.to, rectangle(row, saved.rows, saved.pitch)?)?;
-        let aligned = dst % saved.element_bytes == 0
-            && (saved.rows == 1 || saved.pitch % saved.element_bytes == 0);
+        let aligned = dst.is_multiple_of(saved.element_bytes)
+            && (saved.rows == 1 || saved.pitch.is_multiple_of(saved.element_bytes));
         if memory.kind() != MemoryKind::Device || saved.value > most || !aligned {
             let problem = "it fills memory of the host, or with a value that does not fit, or at a \
                            place that does not";
