@@ -66,9 +66,9 @@ impl Stream {
         let capture = begin(self, graph, &target.after, mode)?;
         let recorded = catch_unwind(AssertUnwindSafe(|| record(&capture)));
         let last = self.capture_info();
-        let (ended, owners, _) = capture.end_driver(end);
+        let (ended, owners, lines) = capture.end_driver(end);
         let kept = match (ended, &recorded, &last) {
-            (Ok(_), Ok(Ok(())), Ok(_)) => graph.keep_captured(target, owners),
+            (Ok(_), Ok(Ok(())), Ok(_)) => graph.keep_captured(target, owners, lines),
             (Ok(_), ..) => {
                 graph.drop_captured(target);
                 drop_contained(owners);

@@ -261,7 +261,7 @@ impl CaptureLog {
             end().map_err(|code| Box::new(Cause::of(&self.gate, Some(&own), &shared).error(code)));
         own.open = None;
         let labels = std::mem::take(&mut own.labels);
-        let recorded = Recorded::new(&own.operations, labels, shared.operations.is_empty());
+        let recorded = Recorded::new(&own.operations, labels);
         // Read before the owners go, which keep the kernels that the operations name.
         own.clear();
         let mut owners = std::mem::take(&mut own.owners);

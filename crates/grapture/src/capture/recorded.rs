@@ -3,20 +3,25 @@
 use std::panic::Location;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::capture::StreamGraphCapture;
 use crate::graph::NodeKind;
 use crate::operation::{Operation, OperationKind};
 
-/// The operations of a capture and their labels. A clone is the same list.
-#[derive(Clone, Default)]
+/// How many operations need no allocation: the end of a small capture is on the hot path.
+const INLINE: usize = 4;
+
+/// The operations of the thread that began a capture, and their labels. Only the kinds and the lines
+/// are read, which outlive the kernels that the operations name.
+#[derive(Default)]
 pub(crate) struct Recorded {
-    /// None if it is not known in which order the driver saw them.
-    operations: Option<Arc<[Operation]>>,
+    operations: SmallVec<[Operation; INLINE]>,
     labels: Labels,
 }
 
 /// From which operation on which label stands, in order.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(crate) struct Labels {
     list: Vec<(usize, Option<Arc<str>>)>,
 }
@@ -51,23 +56,21 @@ impl Labels {
 }
 
 impl Recorded {
-    /// What one thread recorded. If others recorded too, the order is not known: the driver has
-    /// seen an operation before the log does.
-    pub(super) fn new(operations: &[Operation], labels: Labels, alone: bool) -> Recorded {
-        Recorded { operations: alone.then(|| operations.into()), labels }
+    pub(super) fn new(operations: &[Operation], labels: Labels) -> Recorded {
+        Recorded { operations: SmallVec::from_slice(operations), labels }
     }
 
     /// Where the nodes come from, in the order in which they were made: those of these kinds, of
     /// which the last ones can be `added` after the capture. Only if the others are those of the
-    /// operations, one for one: else something else made a node, and which is not known.
+    /// operations, one for one: else something else made a node, such as another thread or other
+    /// hands, and which is not known.
     pub(crate) fn sources(
         &self,
         kinds: &[NodeKind],
         added: impl Fn(usize) -> bool,
     ) -> Option<Vec<Source<'_>>> {
-        let operations = self.operations.as_deref()?.iter().enumerate();
         let mut sources = Vec::with_capacity(kinds.len());
-        for (index, operation) in operations {
+        for (index, operation) in self.operations.iter().enumerate() {
             let Some(kind) = node_of(operation.kind()) else { continue };
             if kinds.get(sources.len()) != Some(&kind) {
                 return None;
@@ -146,7 +149,7 @@ mod tests {
 
     fn recorded(kinds: &[OperationKind]) -> Recorded {
         let operations: Vec<_> = kinds.iter().map(|kind| Operation::new(*kind)).collect();
-        Recorded::new(&operations, Labels::default(), true)
+        Recorded::new(&operations, Labels::default())
     }
 
     #[test]
@@ -163,7 +166,7 @@ mod tests {
         let three = [NodeKind::Kernel, NodeKind::Memcpy, NodeKind::Memcpy];
         assert_eq!(recorded.sources(&three, last_was_added).map(|sources| sources.len()), Some(2));
         assert_eq!(count(&[NodeKind::Kernel, NodeKind::Kernel, NodeKind::Memcpy]), None);
-        assert!(Recorded::default().sources(&[], |_| true).is_none());
+        assert!(Recorded::default().sources(&[NodeKind::Kernel], |_| false).is_none());
     }
 
     #[test]

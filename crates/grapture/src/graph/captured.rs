@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use grapture_sys::{CUgraph, CUgraphNode};
 
+use crate::capture::Recorded;
 use crate::drop_error::report;
 use crate::error::{CudaResult, check};
 use crate::graph::{Graph, NodeId, NodeNames};
@@ -48,6 +49,7 @@ impl Graph {
         &mut self,
         target: CaptureTarget,
         owners: Owners,
+        recorded: Recorded,
     ) -> CudaResult<()> {
         self.edits.shape();
         if let Err(error) = owners.wait_until_ready() {
@@ -56,7 +58,8 @@ impl Graph {
             return Err(error);
         }
         self.share_mut().add(owners);
-        self.recorded.forget();
+        // With other nodes before, which of them a capture made is known no more.
+        self.recorded = if target.before.is_empty() { recorded } else { Recorded::default() };
         Ok(())
     }
 

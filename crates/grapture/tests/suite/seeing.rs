@@ -23,6 +23,7 @@ both_tiers! {
     attributes_of_launches_are_told,
     nodes_added_by_hand_leave_the_lines_of_the_others,
     a_removed_node_takes_the_lines_away,
+    a_capture_into_an_empty_graph_has_its_lines,
 }
 
 fn lines(topology: &Topology) -> Vec<Option<u32>> {
@@ -335,4 +336,19 @@ fn a_removed_node_takes_the_lines_away(setup: &Setup) {
     assert_eq!(lines(&graph.topology().unwrap()), [None]);
     graph.add_fill(FillNode::new(&mut word, 3).unwrap(), &[]).unwrap();
     assert_eq!(lines(&graph.topology().unwrap()), [None, None], "two fills, and other ones");
+}
+
+fn a_capture_into_an_empty_graph_has_its_lines(setup: &Setup) {
+    let stream = setup.stream();
+    let mut word = DeviceBuffer::<u32>::zeroed(&setup.context, 1).unwrap();
+    let mut graph = Graph::new(&setup.context).unwrap();
+    let mode = CaptureMode::ThreadLocal;
+    let into = |graph: &mut Graph, word: &mut DeviceBuffer<u32>| {
+        stream.capture_into(graph, &[], mode, |_| word.fill(1, &stream)).unwrap()
+    };
+    into(&mut graph, &mut word);
+    assert!(matches!(lines(&graph.topology().unwrap())[..], [Some(_)]));
+    graph.add_fill(FillNode::new(&mut word, 2).unwrap(), &[]).unwrap();
+    into(&mut graph, &mut word);
+    assert_eq!(lines(&graph.topology().unwrap()), [None; 3], "three fills");
 }

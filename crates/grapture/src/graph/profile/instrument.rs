@@ -26,7 +26,7 @@ pub(super) struct Instrumented {
 }
 
 /// When a node began and how long it took, in one run.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Interval {
     pub(super) start: Duration,
     pub(super) time: Duration,
@@ -59,16 +59,21 @@ impl Instrumented {
         let ends: Vec<Duration> =
             self.ends.iter().map(|end| end.elapsed_since(launched)).collect::<CudaResult<_>>()?;
         let begin = self.start.elapsed_since(launched)?;
-        // Nothing orders the mark of the beginning, so it can come late: then the launch has to do.
-        let late = ends.iter().any(|end| *end < begin);
-        let begin = if late { Duration::ZERO } else { begin };
-        let intervals = self.before.iter().zip(&ends).map(|(before, end)| {
-            let last = before.iter().filter_map(|node| ends.get(*node)).max();
-            let start = last.copied().unwrap_or(begin);
-            Interval { start: start.saturating_sub(begin), time: end.saturating_sub(start) }
-        });
-        Ok(intervals.collect())
+        Ok(intervals(&self.before, begin, &ends))
     }
+}
+
+/// What each node took, from when it and the beginning were marked, counted from the launch.
+fn intervals(before: &[Vec<usize>], begin: Duration, ends: &[Duration]) -> Vec<Interval> {
+    // Nothing orders the mark of the beginning, so it can come late: then the launch has to do.
+    let late = ends.iter().any(|end| *end < begin);
+    let begin = if late { Duration::ZERO } else { begin };
+    let of = |(before, end): (&Vec<usize>, &Duration)| {
+        let last = before.iter().filter_map(|node| ends.get(*node)).max();
+        let start = last.copied().unwrap_or(begin);
+        Interval { start: start.saturating_sub(begin), time: end.saturating_sub(start) }
+    };
+    before.iter().zip(ends).map(of).collect()
 }
 
 /// Refuses what cannot be copied by the driver, or waits for somebody else at each launch.
@@ -114,4 +119,34 @@ fn dependencies(graph: &Graph, nodes: &[NodeId]) -> CudaResult<Vec<Vec<usize>>> 
 /// Whether the driver has nodes that record events.
 pub(super) fn is_supported(graph: &Graph) -> bool {
     graph.context().driver().has(Function::cuGraphAddEventRecordNode)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::intervals;
+    use std::time::Duration;
+
+    fn starts_and_times(before: &[&[usize]], begin: u64, ends: &[u64]) -> Vec<(u128, u128)> {
+        let before: Vec<_> = before.iter().map(|nodes| nodes.to_vec()).collect();
+        let ends: Vec<_> = ends.iter().map(|end| Duration::from_micros(*end)).collect();
+        let intervals = intervals(&before, Duration::from_micros(begin), &ends);
+        intervals.iter().map(|one| (one.start.as_micros(), one.time.as_micros())).collect()
+    }
+
+    #[test]
+    fn a_node_counts_from_the_last_that_it_waits_for() {
+        let diamond: &[&[usize]] = &[&[], &[0], &[0], &[1, 2]];
+        let expected = [(0, 10), (10, 5), (10, 20), (30, 1)];
+        assert_eq!(starts_and_times(diamond, 2, &[12, 17, 32, 33]), expected);
+    }
+
+    #[test]
+    fn a_late_mark_of_the_beginning_does_not_count() {
+        assert_eq!(starts_and_times(&[&[], &[]], 50, &[12, 70]), [(0, 12), (0, 70)]);
+    }
+
+    #[test]
+    fn marks_that_come_in_another_order_give_no_negative_time() {
+        assert_eq!(starts_and_times(&[&[], &[0]], 1, &[12, 11]), [(0, 11), (11, 0)]);
+    }
 }
