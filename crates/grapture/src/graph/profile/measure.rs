@@ -9,7 +9,7 @@ use crate::graph::exec::{check_launch_stream, launch_into_capture};
 use crate::graph::profile::critical::critical_path;
 use crate::graph::profile::instrument::{Instrumented, Interval, is_supported};
 use crate::graph::profile::{NodeProfile, Profile, Timing};
-use crate::graph::{Graph, GraphExec, InstantiateOptions};
+use crate::graph::{Graph, GraphExec, InstantiateFlags, InstantiateOptions};
 use crate::raw_event::RawEvent;
 use crate::stream::Stream;
 
@@ -70,7 +70,9 @@ impl GraphExec {
             )
         })?;
         check_runs(graph, stream, runs)?;
-        let options = InstantiateOptions::new().flags(self.flags()?);
+        // The others say who may launch it, and what becomes of memory that it does not have.
+        let flags = self.flags()? & InstantiateFlags::USE_NODE_PRIORITY;
+        let options = InstantiateOptions::new().flags(flags);
         measure(graph, self, stream, runs, &options)
     }
 }
