@@ -280,6 +280,10 @@ impl KernelInner {
         &self.name
     }
 
+    pub(crate) fn module(&self) -> &Module {
+        &self.module
+    }
+
     #[inline]
     pub(crate) fn context(&self) -> &Context {
         self.module.context()

@@ -12,7 +12,8 @@ use crate::operation::{Operation, OperationKind};
 /// How many operations need no allocation: the end of a small capture is on the hot path.
 const INLINE: usize = 4;
 
-/// The operations of the thread that began a capture, and their labels.
+/// The operations of the thread that began a capture, and their labels. Only the kinds and the lines
+/// are read, which outlive the kernels that the operations name.
 #[derive(Default)]
 pub(crate) struct Recorded {
     operations: SmallVec<[Operation; INLINE]>,

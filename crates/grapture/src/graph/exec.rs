@@ -225,6 +225,11 @@ impl GraphExec {
         self.synced = None;
     }
 
+    /// Whether its nodes do what those of its graph do.
+    pub(super) fn is_as(&self, graph: &Graph) -> bool {
+        self.synced == Some(graph.edits.revision())
+    }
+
     pub(super) fn functions(&self) -> &Functions {
         self.context.functions()
     }

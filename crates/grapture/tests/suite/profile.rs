@@ -1,7 +1,9 @@
 //! Timing the nodes of a graph.
 
 use crate::common::{Setup, both_tiers};
-use grapture::{CaptureMode, DeviceBuffer, Event, Graph, GraphExec, PinnedBuffer, Profile, Stream};
+use grapture::{
+    CaptureMode, DeviceBuffer, Event, FillNode, Graph, GraphExec, PinnedBuffer, Profile, Stream,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,6 +13,8 @@ both_tiers! {
     the_graph_runs_as_often_as_is_said,
     an_executable_is_profiled_by_its_graph,
     an_executable_without_its_graph_is_refused,
+    an_executable_that_was_changed_is_refused,
+    a_node_that_is_off_stays_off,
     what_cannot_be_measured_is_refused,
     a_capturing_stream_is_refused_and_stays_valid,
     graphs_that_fork_have_one_critical_path,
@@ -122,6 +126,38 @@ fn an_executable_without_its_graph_is_refused(setup: &Setup) {
          does: use `Graph::profile`"
     );
     assert_eq!(word.to_vec(&stream).unwrap(), [0], "nothing ran");
+}
+
+fn an_executable_that_was_changed_is_refused(setup: &Setup) {
+    let stream = setup.stream();
+    let mut word = DeviceBuffer::<u32>::zeroed(&setup.context, 1).unwrap();
+    let capture =
+        grapture::StreamGraphCapture::begin(&stream, grapture::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+            .unwrap();
+    word.fill(1, &stream).unwrap();
+    let mut exec = capture.end().unwrap();
+    let fill = exec.graph().unwrap().nodes().unwrap()[0].id();
+    exec.node(fill).unwrap().set_fill(FillNode::new(&mut word, 2).unwrap()).unwrap();
+    let error = exec.profile(&stream, 1).unwrap_err();
+    assert!(
+        error.to_string().starts_with("graph: nodes of the executable were changed"),
+        "{error}"
+    );
+    exec.launch(&stream).unwrap();
+    assert_eq!(word.to_vec(&stream).unwrap(), [2]);
+}
+
+fn a_node_that_is_off_stays_off(setup: &Setup) {
+    let stream = setup.stream();
+    let mut word = DeviceBuffer::<u32>::zeroed(&setup.context, 1).unwrap();
+    let mut exec = exec_of(setup, &stream, &mut word);
+    let add = exec.graph().unwrap().nodes().unwrap()[0].id();
+    exec.node(add).unwrap().set_enabled(false).unwrap();
+    assert_eq!(exec.profile(&stream, 2).unwrap().nodes().len(), 1);
+    assert_eq!(word.to_vec(&stream).unwrap(), [0]);
+    exec.node(add).unwrap().set_enabled(true).unwrap();
+    exec.profile(&stream, 2).unwrap();
+    assert_eq!(word.to_vec(&stream).unwrap(), [6]);
 }
 
 fn what_cannot_be_measured_is_refused(setup: &Setup) {

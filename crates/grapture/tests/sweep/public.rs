@@ -104,6 +104,7 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
     (
         "notes something, and asks no driver",
         &[
+            "Bindings::*",
             "Graph::retain",
             "StreamGraphCapture::labelled",
             "PutBack::drop",

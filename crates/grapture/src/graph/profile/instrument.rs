@@ -21,8 +21,17 @@ pub(super) struct Instrumented {
     pub(super) nodes: Vec<NodeId>,
     /// For each node the indices of those that it waits for.
     pub(super) before: Vec<Vec<usize>>,
+    kinds: Vec<NodeKind>,
+    /// The nodes of the copy, which lives on: the driver knows the executable's by them.
+    copies: Vec<CUgraphNode>,
+    _copy: Graph,
     start: Arc<RawEvent>,
     ends: Vec<Arc<RawEvent>>,
+}
+
+/// Whether nodes of the kind can be switched off.
+fn has_switch(kind: NodeKind) -> bool {
+    matches!(kind, NodeKind::Kernel | NodeKind::Memcpy | NodeKind::Memset)
 }
 
 /// When a node began and how long it took, in one run.
@@ -36,6 +45,7 @@ impl Instrumented {
     pub(super) fn new(graph: &Graph, options: &InstantiateOptions) -> CudaResult<Instrumented> {
         let nodes = graph.nodes()?;
         nodes.iter().enumerate().try_for_each(|(index, node)| check_kind(index, node.kind()))?;
+        let kinds = nodes.iter().map(|node| node.kind()).collect();
         let nodes: Vec<NodeId> = nodes.iter().map(|node| node.id()).collect();
         let context = graph.context();
         let event = || RawEvent::with_flags(context, CU_EVENT_DEFAULT.0).map(Arc::new);
@@ -46,12 +56,39 @@ impl Instrumented {
         // They outlive the last launch of the copy.
         copy.retain((start.clone(), ends.clone()));
         add_event(&copy, None, &start)?;
+        let mut copies = Vec::with_capacity(nodes.len());
         for (node, end) in nodes.iter().zip(&ends) {
-            add_event(&copy, Some(graph.node_in(*node, &copy)?.as_raw()), end)?;
+            let node = graph.node_in(*node, &copy)?.as_raw();
+            add_event(&copy, Some(node), end)?;
+            copies.push(node);
         }
         let before = dependencies(graph, &nodes)?;
         let exec = copy.instantiate_with(options)?;
-        Ok(Instrumented { exec, nodes, before, start, ends })
+        Ok(Instrumented { exec, nodes, before, kinds, copies, _copy: copy, start, ends })
+    }
+
+    /// Switches off the nodes that are off in `exec`, which was made of the same graph.
+    pub(super) fn switch_off_as(&self, exec: &GraphExec) -> CudaResult<()> {
+        let functions = self.exec.functions();
+        if !self.exec.context().driver().has(Function::cuGraphNodeSetEnabled) {
+            return Ok(());
+        }
+        let switches = self.nodes.iter().zip(&self.copies).zip(&self.kinds);
+        for ((node, copy), _) in switches.filter(|(_, kind)| has_switch(**kind)) {
+            let mut enabled = 1;
+            // SAFETY: a live executable graph, a node of the live graph that it was made of (the
+            // caller borrows both), and a live out-pointer.
+            let asked = unsafe {
+                (functions.cuGraphNodeGetEnabled)(exec.as_raw(), node.as_raw(), &mut enabled)
+            };
+            check(asked)?;
+            if enabled == 0 {
+                // SAFETY: a live executable graph that nobody else uses, and a node of the live graph
+                // that it was made of.
+                check(unsafe { (functions.cuGraphNodeSetEnabled)(self.exec.as_raw(), *copy, 0) })?;
+            }
+        }
+        Ok(())
     }
 
     /// The times of the last launch, which is done, and before which the stream reached `launched`.

@@ -60,7 +60,7 @@ impl GraphExec {
     /// # Errors
     ///
     /// As [`Graph::profile`]. [`Refused`](CudaError::Refused): the executable did not keep its
-    /// [graph](GraphExec::graph), of which the measured copy is made.
+    /// [graph](GraphExec::graph), of which the measured copy is made, or was changed since.
     pub fn profile(&self, stream: &Stream, runs: usize) -> CudaResult<Profile> {
         let graph = self.graph().ok_or_else(|| {
             refused(
@@ -69,6 +69,13 @@ impl GraphExec {
                  does: use `Graph::profile`",
             )
         })?;
+        if !self.is_as(graph) {
+            return Err(refused(
+                "graph",
+                "nodes of the executable were changed since it was made, and the driver does not \
+                 tell what they do: change the graph, and use `Graph::profile`",
+            ));
+        }
         check_runs(graph, stream, runs)?;
         // The others say who may launch it, and what becomes of memory that it does not have.
         let flags = self.flags()? & InstantiateFlags::USE_NODE_PRIORITY;
@@ -96,6 +103,7 @@ fn measure(
 ) -> CudaResult<Profile> {
     let topology = graph.topology()?;
     let copy = Instrumented::new(graph, options)?;
+    copy.switch_off_as(plain)?;
     let watch = Watch::new(stream)?;
     let (mut replays, mut profiled) = (Vec::new(), Vec::new());
     let mut intervals: Vec<Vec<Interval>> = vec![Vec::new(); copy.nodes.len()];

@@ -1,12 +1,14 @@
 //! Graphs and executables.
 
 use grapture::{
-    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, InstantiateFlags, InstantiateOptions, Stream,
-    StreamGraphCapture,
+    Bindings, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CaptureMode, Graph, InstantiateFlags,
+    InstantiateOptions, Stream, StreamGraphCapture,
 };
 use grapture_sys::Function;
+use tempfile::NamedTempFile;
 
 use crate::engine::{Row, row};
+use crate::world::World;
 
 /// By which the end of a launch is marked on a default stream. If it cannot be, the launch was made
 /// all the same; what the graph owns is leaked if no later launch is marked.
@@ -34,6 +36,18 @@ const UNNAMED: &[Function] = &[
     Function::cuMemGetAddressRange_v2,
     Function::cuPointerGetAttribute,
 ];
+
+/// A graph of a kernel and a child, what it refers to, and a file.
+fn saved(w: &World) -> (Graph, Bindings, NamedTempFile) {
+    let mut words = w.buffer();
+    let child = w.stream.capture(CaptureMode::Relaxed, |_| words.fill(7, &w.stream)).unwrap();
+    let mut graph =
+        w.stream.capture(CaptureMode::Relaxed, |_| w.launch(&mut words, &w.stream)).unwrap();
+    let first = graph.nodes().unwrap()[0].id();
+    graph.add_child(&child, &[first]).unwrap();
+    let bindings = Bindings::new(&w.context).module(&w.module, b"image").unwrap();
+    (graph, bindings.memory("words", &mut words).unwrap(), NamedTempFile::new().unwrap())
+}
 
 pub const ROWS: &[Row] = &[
     row("Graph::node_count", |w| {
@@ -72,6 +86,21 @@ pub const ROWS: &[Row] = &[
         });
     })
     .tolerates(UNNAMED),
+    row("Graph::save", |w| {
+        let (graph, bindings, file) = saved(w);
+        w.attempt(|| graph.save(file.path(), &bindings));
+    })
+    .tolerates(UNNAMED)
+    .also(&["Graph::to_saved"]),
+    row("Graph::load", |w| {
+        let (graph, bindings, file) = saved(w);
+        graph.save(file.path(), &bindings).unwrap();
+        // SAFETY: the kernel of the file touches the memory that is bound.
+        w.attempt(|| unsafe { Graph::load(file.path(), &bindings) });
+    })
+    // As for `Module::kernel`.
+    .tolerates(&[Function::cuFuncGetAttribute, Function::cuDeviceGetAttribute])
+    .also(&["Graph::from_saved"]),
     row("Graph::write_debug_dot", |w| {
         let (graph, file) = (w.graph(), tempfile::NamedTempFile::new().unwrap());
         w.attempt(|| graph.write_debug_dot(file.path(), true));
