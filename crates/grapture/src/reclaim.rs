@@ -6,6 +6,8 @@
 //! relaxed for good, so a release breaks no capture (O9).
 
 use std::cell::Cell;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -149,5 +151,31 @@ pub(crate) fn drop_contained<T>(value: T) {
         // The payload may panic in its own drop.
         std::mem::forget(payload);
         tracing::error!("a value that a graph owned panicked while it was dropped");
+    }
+}
+
+/// A value of the user's, whose drop is contained by itself: of several that go together, a second
+/// one that panicked would end the process.
+pub(crate) struct Contained<T>(ManuallyDrop<T>);
+
+impl<T> Contained<T> {
+    pub(crate) fn new(value: T) -> Contained<T> {
+        Contained(ManuallyDrop::new(value))
+    }
+}
+
+impl<T> Deref for Contained<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> Drop for Contained<T> {
+    fn drop(&mut self) {
+        // SAFETY: this is the drop, after which nobody has the value.
+        drop_contained(unsafe { ManuallyDrop::take(&mut self.0) });
     }
 }

@@ -1,7 +1,7 @@
 //! The engine: counts the driver calls of an operation, and fails each of them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use grapture::{CudaError, CudaResult};
 use grapture_sys::{
@@ -114,13 +114,16 @@ pub struct Sum {
     pub failures: u64,
 }
 
-/// The hook for failed drops is one for the process, so one sweep runs at a time.
-static SERIAL: Mutex<()> = Mutex::new(());
+/// Waits until no other test runs: the hook for failed drops is one for the process.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static SERIAL: Mutex<()> = Mutex::new(());
+    SERIAL.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Sweeps all rows; fails with everything that was not as it should be.
 #[track_caller]
 pub fn sweep(rows: &[Row]) -> Sum {
-    let _serial = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let (mut sum, mut problems) = (Sum::default(), Vec::new());
     for row in rows {
         sweep_row(row, &mut sum, &mut problems);
@@ -359,7 +362,7 @@ impl World {
 /// Runs all rows in contexts that are lost: before the operation, and at each of its driver calls.
 #[track_caller]
 pub fn sweep_lost(rows: &[&Row]) {
-    let _serial = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let mut problems = Vec::new();
     for row in rows {
         let mut world = World::new();

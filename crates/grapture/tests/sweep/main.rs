@@ -17,6 +17,7 @@
 mod common;
 
 mod engine;
+mod panics;
 mod public;
 mod rows;
 mod rules;

@@ -205,6 +205,7 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
             "Running::drop",
             "Submission::drop",
             "Submissions::drop",
+            "Contained::drop",
             "Waiting::drop",
         ],
     ),
