@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::error::{CudaError, CudaResult};
+use crate::reclaim::discard;
 
 /// What is called with the driver function that failed in a `Drop`, and its error.
 pub type DropErrorHook = Box<dyn Fn(&'static str, &CudaError) + Send + Sync>;
@@ -35,8 +36,7 @@ fn failed(function: &'static str, error: &CudaError) {
         // A handle may be dropped while a panic unwinds, and a second one would end the process.
         let called = catch_unwind(AssertUnwindSafe(|| hook(function, error)));
         if let Err(payload) = called {
-            // The payload may panic in its own drop.
-            std::mem::forget(payload);
+            discard(payload);
             tracing::error!("the hook for failed releases panicked");
         }
     }

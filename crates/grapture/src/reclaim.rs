@@ -5,6 +5,7 @@
 //! from a thread of the driver's, where CUDA calls are forbidden. The thread's capture mode is
 //! relaxed for good, so a release breaks no capture (O9).
 
+use std::any::Any;
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -148,9 +149,16 @@ fn release_due(waiting: &mut Vec<Box<dyn Deferred>>) {
 /// `Drop` panics: that is reported, and goes no further.
 pub(crate) fn drop_contained<T>(value: T) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
-        // The payload may panic in its own drop.
-        std::mem::forget(payload);
+        discard(payload);
         tracing::error!("a value that a graph owned panicked while it was dropped");
+    }
+}
+
+/// Drops what a panic that is contained carried. That may panic in its own drop, with something
+/// that does so too, and so on: from there on it is leaked.
+pub(crate) fn discard(payload: Box<dyn Any + Send>) {
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(another);
     }
 }
 
