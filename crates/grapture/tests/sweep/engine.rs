@@ -24,6 +24,9 @@ const CODES: &[CUresult] = &[
     CUDA_ERROR_UNKNOWN,
 ];
 
+/// The same for calls of a function that was called before in the operation.
+const LATER_CODES: &[CUresult] = &[CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN];
+
 /// How many calls fail when a context is lost in an operation: more than any makes from then on.
 const LAST_CALLS: u64 = 200;
 
@@ -48,6 +51,8 @@ pub struct Row {
 pub struct RowRules {
     /// The operation does without these calls.
     pub tolerates: &'static [Function],
+    /// If one of these fails, the library makes an error of its own of it.
+    pub translates: &'static [Function],
     /// If one of these fails, a release cannot be made: it is reported, under the name of the
     /// release, and what it was for is leaked.
     pub leaks: &'static [Function],
@@ -55,7 +60,7 @@ pub struct RowRules {
 
 /// A row.
 pub const fn row(name: &'static str, run: fn(&World)) -> Row {
-    let rules = RowRules { tolerates: &[], leaks: &[] };
+    let rules = RowRules { tolerates: &[], translates: &[], leaks: &[] };
     Row { name, also: &[], run, rules }
 }
 
@@ -67,6 +72,11 @@ impl Row {
 
     pub const fn tolerates(mut self, functions: &'static [Function]) -> Row {
         self.rules.tolerates = functions;
+        self
+    }
+
+    pub const fn translates(mut self, functions: &'static [Function]) -> Row {
+        self.rules.translates = functions;
         self
     }
 
@@ -220,7 +230,7 @@ fn check_rest(world: &World, row: &Row, attempt: &mut Attempt) {
 thread_local! {
     /// The rules of the row that runs.
     static RULES: std::cell::Cell<RowRules> = const {
-        std::cell::Cell::new(RowRules { tolerates: &[], leaks: &[] })
+        std::cell::Cell::new(RowRules { tolerates: &[], translates: &[], leaks: &[] })
     };
 }
 
@@ -310,6 +320,7 @@ impl World {
                 }
             }
             (Some(failure), Err(error)) if error.code() == failure.code.0 => {}
+            (Some(failure), Err(_)) if RULES.get().translates.contains(&failure.function) => {}
             (Some(_), Err(error)) => self.problem(format!("another error: {error}")),
         }
     }
