@@ -150,7 +150,9 @@ unsafe fn run_one(work: Work) {
             let words = ptr::with_exposed_provenance_mut::<u32>(to as usize);
             for index in 0..count {
                 // SAFETY: the caller's promise.
-                unsafe { words.add(index).write(value) };
+                let word = unsafe { words.add(index) };
+                // SAFETY: the caller's promise.
+                unsafe { word.write(value) };
             }
         }
         Work::Copy { to, from, bytes } => {
@@ -161,7 +163,9 @@ unsafe fn run_one(work: Work) {
         Work::Add(word, value) => {
             let word = ptr::with_exposed_provenance_mut::<u32>(word as usize);
             // SAFETY: the caller's promise.
-            unsafe { *word = (*word).wrapping_add(value) };
+            let old = unsafe { word.read() };
+            // SAFETY: the caller's promise.
+            unsafe { word.write(old.wrapping_add(value)) };
         }
         // SAFETY: the caller's promise.
         Work::Call(function, data) => unsafe { function(ptr::with_exposed_provenance_mut(data)) },

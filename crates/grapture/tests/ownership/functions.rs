@@ -337,9 +337,11 @@ functions! {
         }
         // SAFETY: the library gives as many arguments as the kernel has parameters, of their
         // sizes, which Miri checks.
-        let word = unsafe { (*arguments).cast::<CUdeviceptr>().read() };
+        let [word, value] = unsafe { arguments.cast::<[*mut c_void; 2]>().read() };
         // SAFETY: as above.
-        let value = unsafe { (*arguments.add(1)).cast::<u32>().read() };
+        let word = unsafe { word.cast::<CUdeviceptr>().read() };
+        // SAFETY: as above.
+        let value = unsafe { value.cast::<u32>().read() };
         state().submit(stream.addr(), [Work::Add(word, value)])
     }
 
