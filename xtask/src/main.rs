@@ -13,6 +13,7 @@ mod process;
 mod pypi;
 mod sanitize;
 mod sim_lib;
+mod soak;
 mod tests_run;
 
 use std::path::{Path, PathBuf};
@@ -43,7 +44,9 @@ enum Job {
     Clients(clients::Options),
     /// Runs random calls and damaged PTX on the simulated driver for longer than the tests do
     Fuzz(fuzz::Options),
-    /// Runs the simulator's tests under Miri or ThreadSanitizer (nightly)
+    /// Has threads capture, launch, hand over and drop at random, for a while
+    Soak(soak::Options),
+    /// Runs tests of the library and the simulator under Miri or ThreadSanitizer (nightly)
     Sanitize(sanitize::Options),
     /// Builds what a machine with a GPU and no Rust runs, into `target/gpu-bundle/`
     GpuBundle(bundle::Options),
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Job::SimLib => sim_lib::run(&root),
         Job::Clients(options) => clients::run(&root, &options),
         Job::Fuzz(options) => fuzz::run(&root, &options),
+        Job::Soak(options) => soak::run(&root, &options),
         Job::Sanitize(options) => sanitize::run(&root, &options),
         Job::GpuBundle(options) => bundle::run(&root, &options),
         Job::Bench { arguments } => bench::run(&root, &arguments),

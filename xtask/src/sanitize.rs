@@ -1,5 +1,5 @@
-//! `cargo xtask sanitize`: the simulator under Miri and under ThreadSanitizer. Both need a nightly
-//! toolchain with the components `miri` and `rust-src`.
+//! `cargo xtask sanitize`: the library and the simulator under Miri and under ThreadSanitizer. Both
+//! need a nightly toolchain with the components `miri` and `rust-src`.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,13 +14,16 @@ pub struct Options {
     /// Which of both
     #[arg(value_enum)]
     tool: Tool,
+    /// Only the tests of this package
+    #[arg(long)]
+    package: Option<String>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Tool {
-    /// Undefined behaviour: the unit tests
+    /// Undefined behaviour and leaks: what graphs own, and the simulator's unit tests
     Miri,
-    /// Data races: the engine under many threads
+    /// Data races: captures and the simulator's engine under many threads
     Threads,
 }
 
@@ -28,32 +31,54 @@ enum Tool {
 /// stores of several widths to the same bytes in weak memory, which the interpreter makes.
 const MIRI_FLAGS: &str =
     "-Zmiri-permissive-provenance -Zmiri-disable-weak-memory-emulation -Zmiri-disable-isolation";
-/// The tests that Miri runs to their end: kernels take it too long.
-const MIRI_TESTS: &[&str] = &["--lib"];
+/// The tests that Miri runs to their end: kernels of the simulator take it too long, so the library
+/// runs on a driver that its tests bring.
+const MIRI_TESTS: &[(&str, &[&str])] =
+    &[("grapture", &["--test", "ownership"]), ("grapture-sim", &["--lib"])];
 /// The tests with threads.
-const THREAD_TESTS: &[&str] = &["--test", "control", "--test", "faults", "--test", "sequences"];
+const THREAD_TESTS: &[(&str, &[&str])] = &[
+    ("grapture", &["--test", "ownership", "--test", "suite", "--", "sim_", "--skip", "proptest"]),
+    ("grapture-sim", &["--test", "control", "--test", "faults", "--test", "sequences"]),
+];
 
 /// Runs the tests under one of both.
 pub fn run(root: &Path, options: &Options) -> Result<()> {
+    let tests = match options.tool {
+        Tool::Miri => MIRI_TESTS,
+        Tool::Threads => THREAD_TESTS,
+    };
+    let wanted = |package: &str| options.package.as_deref().is_none_or(|only| only == package);
+    let mut ran = false;
+    for (package, arguments) in tests.iter().filter(|(package, _)| wanted(package)) {
+        ran = true;
+        let mut command = command(root, options.tool)?;
+        command.args(["--package", package]).args(*arguments);
+        process::run(&mut command)?;
+    }
+    if !ran {
+        bail!("no package of that name has tests for this");
+    }
+    Ok(())
+}
+
+fn command(root: &Path, tool: Tool) -> Result<Command> {
     // Not the cargo that runs this program, which is of another toolchain.
     let mut command = Command::new("cargo");
     command.current_dir(root).env_remove("CARGO").env_remove("RUSTUP_TOOLCHAIN");
     let target = process::target(root);
-    match options.tool {
+    match tool {
         Tool::Miri => {
             command.env("CARGO_TARGET_DIR", target.join("miri")).env("MIRIFLAGS", MIRI_FLAGS);
-            command.args(["+nightly", "miri", "test", "--package", "grapture-sim"]);
-            command.args(MIRI_TESTS);
+            command.args(["+nightly", "miri", "test"]);
         }
         Tool::Threads => {
             let host = host()?;
             command.env("CARGO_TARGET_DIR", target.join("thread-sanitizer"));
             command.env("RUSTFLAGS", "-Zsanitizer=thread");
-            command.args(["+nightly", "test", "-Zbuild-std", "--target", &host]);
-            command.args(["--package", "grapture-sim", "--no-fail-fast"]).args(THREAD_TESTS);
+            command.args(["+nightly", "test", "-Zbuild-std", "--no-fail-fast", "--target", &host]);
         }
     }
-    process::run(&mut command)
+    Ok(command)
 }
 
 /// The name of this platform, which a build of the standard library asks for.

@@ -1,8 +1,10 @@
 //! Failures of a release, which `Drop` cannot return: they go to `tracing` and to a hook.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::error::{CudaError, CudaResult};
+use crate::reclaim::discard;
 
 /// What is called with the driver function that failed in a `Drop`, and its error.
 pub type DropErrorHook = Box<dyn Fn(&'static str, &CudaError) + Send + Sync>;
@@ -12,7 +14,7 @@ static HOOK: RwLock<Option<Arc<DropErrorHook>>> = RwLock::new(None);
 /// Sets what is called when the release of a handle fails in its `Drop`; `None` takes it away.
 /// Without a hook the failure is a `tracing` event of level error.
 ///
-/// The hook may run on any thread. It must not panic.
+/// The hook may run on any thread. If it panics, that is caught, and is a `tracing` event too.
 pub fn set_drop_error_hook(hook: Option<DropErrorHook>) {
     *HOOK.write().unwrap_or_else(PoisonError::into_inner) = hook.map(Arc::new);
 }
@@ -31,6 +33,11 @@ fn failed(function: &'static str, error: &CudaError) {
     // Called without the lock: it may drop a handle itself, or set another hook.
     let hook = HOOK.read().unwrap_or_else(PoisonError::into_inner).clone();
     if let Some(hook) = hook {
-        hook(function, error);
+        // A handle may be dropped while a panic unwinds, and a second one would end the process.
+        let called = catch_unwind(AssertUnwindSafe(|| hook(function, error)));
+        if let Err(payload) = called {
+            discard(payload);
+            tracing::error!("the hook for failed releases panicked");
+        }
     }
 }

@@ -9,14 +9,14 @@ use grapture_sys::{CUDA_HOST_NODE_PARAMS, CUDA_SUCCESS, CUstream, Functions};
 use crate::context::Context;
 use crate::error::CudaResult;
 use crate::operation::{Operation, OperationKind};
-use crate::reclaim::ReclaimHandle;
+use crate::reclaim::{Contained, ReclaimHandle};
 use crate::stream::Stream;
 
 type HostFunction = dyn Fn() + Send + Sync;
 
 /// What the driver is given: the function, and where to let go of it.
 pub(crate) struct Call {
-    function: Box<HostFunction>,
+    function: Contained<Box<HostFunction>>,
     /// The call can be all that is left of the program's use of the driver: neither the context
     /// nor the driver's library goes before it is done (O1).
     _context: Context,
@@ -26,7 +26,8 @@ pub(crate) struct Call {
 impl Call {
     pub(crate) fn new(context: &Context, function: impl Fn() + Send + Sync + 'static) -> Call {
         let reclaimer = context.driver().reclaimer().handle();
-        Call { function: Box::new(function), _context: context.clone(), reclaimer }
+        let function = Contained::new(Box::new(function) as Box<HostFunction>);
+        Call { function, _context: context.clone(), reclaimer }
     }
 
     /// What the driver is told of it for a node. The graph owns the call (O2).
@@ -37,7 +38,7 @@ impl Call {
 
     /// The size of what the function captured, in bytes.
     pub(crate) fn captured_bytes(&self) -> usize {
-        size_of_val(&*self.function)
+        size_of_val(&**self.function)
     }
 }
 

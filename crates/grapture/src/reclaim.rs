@@ -5,7 +5,10 @@
 //! from a thread of the driver's, where CUDA calls are forbidden. The thread's capture mode is
 //! relaxed for good, so a release breaks no capture (O9).
 
+use std::any::Any;
 use std::cell::Cell;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -146,8 +149,41 @@ fn release_due(waiting: &mut Vec<Box<dyn Deferred>>) {
 /// `Drop` panics: that is reported, and goes no further.
 pub(crate) fn drop_contained<T>(value: T) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
-        // The payload may panic in its own drop.
-        std::mem::forget(payload);
+        discard(payload);
         tracing::error!("a value that a graph owned panicked while it was dropped");
+    }
+}
+
+/// Drops what a panic that is contained carried. That may panic in its own drop, with something
+/// that does so too, and so on: from there on it is leaked.
+pub(crate) fn discard(payload: Box<dyn Any + Send>) {
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(another);
+    }
+}
+
+/// A value of the user's, whose drop is contained by itself: of several that go together, a second
+/// one that panicked would end the process.
+pub(crate) struct Contained<T>(ManuallyDrop<T>);
+
+impl<T> Contained<T> {
+    pub(crate) fn new(value: T) -> Contained<T> {
+        Contained(ManuallyDrop::new(value))
+    }
+}
+
+impl<T> Deref for Contained<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> Drop for Contained<T> {
+    fn drop(&mut self) {
+        // SAFETY: this is the drop, after which nobody has the value.
+        drop_contained(unsafe { ManuallyDrop::take(&mut self.0) });
     }
 }

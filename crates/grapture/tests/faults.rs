@@ -57,7 +57,9 @@ fn sim_what_cannot_be_waited_for_is_leaked() {
         let gate = Gate::new();
         gate.hold(&stream);
         exec.launch(&stream).unwrap();
+        // It is tried twice.
         sim.fail(failing, 1, CUDA_ERROR_UNKNOWN);
+        sim.fail(failing, 2, CUDA_ERROR_UNKNOWN);
         drop(exec);
         setup.driver.reclaim();
         gate.open();

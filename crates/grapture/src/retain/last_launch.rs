@@ -41,11 +41,16 @@ impl LastLaunch {
         }
         // A default stream is another one on another thread, so the event is recorded here and
         // now; the one of the launch before serves again.
+        let mark = |event: CudaResult<Arc<RawEvent>>| {
+            event.and_then(|event| event.record(stream).map(|()| event))
+        };
+        let new = || RawEvent::new(stream.context()).map(Arc::new);
         let event = match mem::replace(self, LastLaunch::Unknown) {
             LastLaunch::Marked(event) => Ok(event),
-            _ => RawEvent::new(stream.context()).map(Arc::new),
+            _ => new(),
         };
-        *self = match event.and_then(|event| event.record(stream).map(|()| event)) {
+        // A second try: an end that is not known is a leak.
+        *self = match mark(event).or_else(|_| mark(new())) {
             Ok(event) => LastLaunch::Marked(event),
             Err(error) => {
                 report("cuEventRecord", Err(error));
@@ -76,11 +81,13 @@ impl LastLaunch {
     /// The launch with an event recorded after it; as it was while its stream captures.
     pub(super) fn marked(self) -> CudaResult<LastLaunch> {
         let LastLaunch::On(stream) = self else { return Ok(self) };
-        let marked = stream.outside_capture(|| {
+        let mark = || {
             let event = RawEvent::new(stream.context())?;
             event.record(&stream)?;
             Ok(LastLaunch::Marked(Arc::new(event)))
-        })?;
+        };
+        // A second try: an end that is not known is a leak.
+        let marked = stream.outside_capture(|| mark().or_else(|_| mark()))?;
         Ok(marked.unwrap_or(LastLaunch::On(stream)))
     }
 }

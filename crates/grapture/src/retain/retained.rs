@@ -10,6 +10,7 @@ use crate::host_function::Call;
 use crate::kernel::KernelInner;
 use crate::memory::BufferInner;
 use crate::pinned::PinnedInner;
+use crate::reclaim::Contained;
 use crate::retain::Held;
 
 /// What a graph can own.
@@ -67,11 +68,11 @@ impl Retain for Call {
 
 /// A value of the user's. It is only dropped, so it needs no `Sync`: nobody reads it through the
 /// owner.
-pub(crate) struct Value<T>(Mutex<T>);
+pub(crate) struct Value<T>(Contained<Mutex<T>>);
 
 impl<T> Value<T> {
     pub(crate) fn new(value: T) -> Value<T> {
-        Value(Mutex::new(value))
+        Value(Contained::new(Mutex::new(value)))
     }
 }
 

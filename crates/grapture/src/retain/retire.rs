@@ -138,7 +138,8 @@ impl Waiting {
     /// Takes out the parts that wait for the event, if it is reached.
     fn take_marked(&mut self) -> Vec<Part> {
         let Some(event) = &self.event else { return Vec::new() };
-        match event.is_complete() {
+        // A second try: an end that is not known is a leak.
+        match event.is_complete().or_else(|_| event.is_complete()) {
             Ok(false) => return Vec::new(),
             Ok(true) => self.event = None,
             Err(error) => {

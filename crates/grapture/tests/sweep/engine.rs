@@ -1,7 +1,7 @@
 //! The engine: counts the driver calls of an operation, and fails each of them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use grapture::{CudaError, CudaResult};
 use grapture_sys::{
@@ -23,6 +23,9 @@ const CODES: &[CUresult] = &[
     CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
     CUDA_ERROR_UNKNOWN,
 ];
+
+/// The same for calls of a function that was called before in the operation.
+const LATER_CODES: &[CUresult] = &[CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN];
 
 /// How many calls fail when a context is lost in an operation: more than any makes from then on.
 const LAST_CALLS: u64 = 200;
@@ -48,6 +51,8 @@ pub struct Row {
 pub struct RowRules {
     /// The operation does without these calls.
     pub tolerates: &'static [Function],
+    /// If one of these fails, the library makes an error of its own of it.
+    pub translates: &'static [Function],
     /// If one of these fails, a release cannot be made: it is reported, under the name of the
     /// release, and what it was for is leaked.
     pub leaks: &'static [Function],
@@ -55,7 +60,7 @@ pub struct RowRules {
 
 /// A row.
 pub const fn row(name: &'static str, run: fn(&World)) -> Row {
-    let rules = RowRules { tolerates: &[], leaks: &[] };
+    let rules = RowRules { tolerates: &[], translates: &[], leaks: &[] };
     Row { name, also: &[], run, rules }
 }
 
@@ -67,6 +72,11 @@ impl Row {
 
     pub const fn tolerates(mut self, functions: &'static [Function]) -> Row {
         self.rules.tolerates = functions;
+        self
+    }
+
+    pub const fn translates(mut self, functions: &'static [Function]) -> Row {
+        self.rules.translates = functions;
         self
     }
 
@@ -114,13 +124,16 @@ pub struct Sum {
     pub failures: u64,
 }
 
-/// The hook for failed drops is one for the process, so one sweep runs at a time.
-static SERIAL: Mutex<()> = Mutex::new(());
+/// Waits until no other test runs: the hook for failed drops is one for the process.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static SERIAL: Mutex<()> = Mutex::new(());
+    SERIAL.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Sweeps all rows; fails with everything that was not as it should be.
 #[track_caller]
 pub fn sweep(rows: &[Row]) -> Sum {
-    let _serial = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let (mut sum, mut problems) = (Sum::default(), Vec::new());
     for row in rows {
         sweep_row(row, &mut sum, &mut problems);
@@ -164,8 +177,11 @@ fn sweep_row(row: &Row, sum: &mut Sum, problems: &mut Vec<String>) {
 
 fn failures(calls: &[(Function, u64)]) -> impl Iterator<Item = Failure> + '_ {
     calls.iter().flat_map(|&(function, count)| {
-        (1..=count)
-            .flat_map(move |nth| CODES.iter().map(move |&code| Failure { function, nth, code }))
+        (1..=count).flat_map(move |nth| {
+            // What is done about a code is done about it in every call of the function.
+            let codes = if nth == 1 { CODES } else { LATER_CODES };
+            codes.iter().map(move |&code| Failure { function, nth, code })
+        })
     })
 }
 
@@ -217,7 +233,7 @@ fn check_rest(world: &World, row: &Row, attempt: &mut Attempt) {
 thread_local! {
     /// The rules of the row that runs.
     static RULES: std::cell::Cell<RowRules> = const {
-        std::cell::Cell::new(RowRules { tolerates: &[], leaks: &[] })
+        std::cell::Cell::new(RowRules { tolerates: &[], translates: &[], leaks: &[] })
     };
 }
 
@@ -307,6 +323,7 @@ impl World {
                 }
             }
             (Some(failure), Err(error)) if error.code() == failure.code.0 => {}
+            (Some(failure), Err(_)) if RULES.get().translates.contains(&failure.function) => {}
             (Some(_), Err(error)) => self.problem(format!("another error: {error}")),
         }
     }
@@ -359,7 +376,7 @@ impl World {
 /// Runs all rows in contexts that are lost: before the operation, and at each of its driver calls.
 #[track_caller]
 pub fn sweep_lost(rows: &[&Row]) {
-    let _serial = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let mut problems = Vec::new();
     for row in rows {
         let mut world = World::new();

@@ -17,6 +17,7 @@
 mod common;
 
 mod engine;
+mod panics;
 mod public;
 mod rows;
 mod rules;
@@ -30,64 +31,40 @@ fn sweep(rows: &[Row]) {
     println!("{} operations, {} driver calls, {} failures", rows.len(), done.calls, done.failures);
 }
 
-#[test]
-fn sim_operations_of_devices_survive_every_failure() {
-    sweep(rows::device::ROWS);
+/// A test for each table of rows, and all rows together.
+macro_rules! tables {
+    ($($test:ident: $table:ident;)*) => {
+        $(
+            #[test]
+            fn $test() {
+                sweep(rows::$table::ROWS);
+            }
+        )*
+
+        fn all_rows() -> Vec<&'static Row> {
+            [$(rows::$table::ROWS),*].into_iter().flatten().collect()
+        }
+    };
 }
 
-#[test]
-fn sim_operations_of_modules_survive_every_failure() {
-    sweep(rows::module::ROWS);
-}
-
-#[test]
-fn sim_operations_of_streams_survive_every_failure() {
-    sweep(rows::stream::ROWS);
-}
-
-#[test]
-fn sim_operations_of_events_survive_every_failure() {
-    sweep(rows::event::ROWS);
-}
-
-#[test]
-fn sim_operations_with_memory_survive_every_failure() {
-    sweep(rows::memory::ROWS);
-}
-
-#[test]
-fn sim_captured_operations_survive_every_failure() {
-    sweep(rows::captured::ROWS);
-}
-
-#[test]
-fn sim_captures_survive_every_failure() {
-    sweep(rows::capture::ROWS);
-}
-
-#[test]
-fn sim_operations_of_graphs_survive_every_failure() {
-    sweep(rows::graph::ROWS);
-}
-
-#[test]
-fn sim_the_building_of_graphs_survives_every_failure() {
-    sweep(rows::build::ROWS);
-}
-
-#[test]
-fn sim_the_cache_survives_every_failure() {
-    sweep(rows::cache::ROWS);
-}
-
-#[test]
-fn sim_drops_survive_every_failure() {
-    sweep(rows::drops::ROWS);
+tables! {
+    sim_devices_survive_every_failure: device;
+    sim_modules_survive_every_failure: module;
+    sim_streams_survive_every_failure: stream;
+    sim_events_survive_every_failure: event;
+    sim_memory_survives_every_failure: memory;
+    sim_captured_operations_survive_every_failure: captured;
+    sim_captures_survive_every_failure: capture;
+    sim_graphs_survive_every_failure: graph;
+    sim_built_graphs_survive_every_failure: build;
+    sim_updates_survive_every_failure: update;
+    sim_the_cache_survives_every_failure: cache;
+    sim_drops_survive_every_failure: drops;
 }
 
 /// Nothing that a program does in a context that is lost panics, hangs, or is told that it worked
 /// where the driver was asked.
 #[test]
 fn sim_every_operation_answers_in_a_lost_context() {
-    engine::sweep_lost(&rows::all());
+    engine::sweep_lost(&all_rows());
 }

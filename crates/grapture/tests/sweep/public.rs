@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::{fs, io};
 
-use crate::rows;
+use crate::all_rows;
 
 /// Functions that make no driver call, or that have no row for another reason. A name that ends
 /// in `*` stands for all that begin so.
@@ -212,6 +212,7 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
             "Running::drop",
             "Submission::drop",
             "Submissions::drop",
+            "Contained::drop",
             "Waiting::drop",
         ],
     ),
@@ -299,7 +300,7 @@ fn type_of(line: &str) -> String {
 
 /// The functions that the rows name.
 fn swept() -> BTreeSet<&'static str> {
-    let rows = rows::all().into_iter();
+    let rows = all_rows().into_iter();
     rows.flat_map(|row| {
         let name = row.name.split(',').next().unwrap_or(row.name);
         std::iter::once(name).chain(row.also.iter().copied())

@@ -12,24 +12,3 @@ pub mod memory;
 pub mod module;
 pub mod stream;
 pub mod update;
-
-use crate::engine::Row;
-
-/// All of them.
-pub fn all() -> Vec<&'static Row> {
-    let tables: [&[Row]; 12] = [
-        build::ROWS,
-        cache::ROWS,
-        capture::ROWS,
-        captured::ROWS,
-        device::ROWS,
-        drops::ROWS,
-        event::ROWS,
-        graph::ROWS,
-        memory::ROWS,
-        module::ROWS,
-        stream::ROWS,
-        update::ROWS,
-    ];
-    tables.into_iter().flatten().collect()
-}

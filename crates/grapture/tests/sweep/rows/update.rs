@@ -30,6 +30,25 @@ fn change(
     world.attempt(|| set(&mut exec.node_of(&graph, node)?));
 }
 
+/// By which the attributes of the kernels are read. If they cannot be, an update might leave wrong
+/// ones: the executable is made anew, or that is refused.
+const READ: &[Function] = &[
+    Function::cuGraphGetNodes,
+    Function::cuGraphNodeGetType,
+    Function::cuGraphKernelNodeGetAttribute,
+];
+
+/// And the update itself, in whose place the executable is made anew.
+const REBUILT: &[Function] = &[
+    Function::cuGraphGetNodes,
+    Function::cuGraphNodeGetType,
+    Function::cuGraphKernelNodeGetAttribute,
+    Function::cuGraphKernelNodeGetParams_v2,
+    Function::cuFuncGetName,
+    Function::cuGraphExecUpdate_v2,
+    Function::cuCtxPushCurrent_v2,
+];
+
 pub const ROWS: &[Row] = &[
     row("ExecNode::set_kernel", |w| {
         let (mut words, mut other) = (w.buffer(), w.buffer());
@@ -78,12 +97,15 @@ pub const ROWS: &[Row] = &[
         let mut words = w.buffer();
         let fill = FillNode::new(&mut words, 1).unwrap();
         change(w, |graph| graph.add_fill(fill, &[]), |node| node.set_enabled(true));
-    }),
+    })
+    // A node that the executable does not have.
+    .translates(&[Function::cuGraphNodeSetEnabled]),
     row("ExecNode::is_enabled", |w| {
         let mut words = w.buffer();
         let fill = FillNode::new(&mut words, 1).unwrap();
         change(w, |graph| graph.add_fill(fill, &[]), |node| node.is_enabled().map(drop));
-    }),
+    })
+    .translates(&[Function::cuGraphNodeGetEnabled]),
     row("GraphExec::update", |w| {
         let mut words = w.buffer();
         let fill = FillNode::new(&mut words, 1).unwrap();
@@ -91,7 +113,12 @@ pub const ROWS: &[Row] = &[
         let other = w.small_graph();
         w.attempt(|| exec.update(&other));
     })
-    .tolerates(&[Function::cuGraphExecUpdate_v2]),
+    .tolerates(REBUILT),
+    row("GraphExec::update, by a graph of the same form", |w| {
+        let (mut exec, other) = (w.exec(), w.graph());
+        w.attempt(|| exec.update(&other));
+    })
+    .tolerates(REBUILT),
     row("GraphExec::update_with, strict", |w| {
         let mut words = w.buffer();
         let fill = FillNode::new(&mut words, 1).unwrap();
@@ -100,5 +127,6 @@ pub const ROWS: &[Row] = &[
         other.add_fill(FillNode::new(&mut words, 2).unwrap(), &[]).unwrap();
         w.attempt(|| exec.update_with(&other, UpdateOptions::new().strict(true)));
     })
-    .tolerates(ASKED_AGAIN),
+    .tolerates(ASKED_AGAIN)
+    .translates(READ),
 ];
