@@ -4,7 +4,8 @@ use tracing::level_filters::LevelFilter;
 use tracing::span::EnteredSpan;
 
 use crate::capture::{CaptureMode, Escapes};
-use crate::error::CudaError;
+use crate::error::{CudaError, CudaResult};
+use crate::graph::Outcome;
 
 #[inline]
 fn listens(level: LevelFilter) -> bool {
@@ -67,6 +68,31 @@ pub(crate) fn in_instantiation(nodes: usize) -> Option<EnteredSpan> {
         tracing::debug_span!("instantiate", nodes).entered()
     }
     listens(LevelFilter::DEBUG).then(|| span(nodes))
+}
+
+/// Around the update of an executable graph with so many nodes.
+#[inline]
+pub(crate) fn in_update(nodes: usize) -> Option<EnteredSpan> {
+    #[cold]
+    fn span(nodes: usize) -> EnteredSpan {
+        tracing::debug_span!("update", nodes).entered()
+    }
+    listens(LevelFilter::DEBUG).then(|| span(nodes))
+}
+
+/// Of how an update came out.
+#[inline]
+pub(crate) fn of_update(updated: &CudaResult<Outcome>) {
+    #[cold]
+    fn tell(updated: &CudaResult<Outcome>) {
+        match updated {
+            Ok(outcome) => tracing::debug!(?outcome, "an executable graph was updated"),
+            Err(error) => tracing::debug!(%error, "an executable graph could not be updated"),
+        }
+    }
+    if listens(LevelFilter::DEBUG) {
+        tell(updated);
+    }
 }
 
 /// Of the launch of a graph with so many nodes.

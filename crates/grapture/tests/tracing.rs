@@ -81,6 +81,11 @@ fn sim_tracing_tells_of_captures_and_launches() {
         assert_eq!(log.take(), ["span instantiate nodes=1"]);
         exec.launch(&other).unwrap();
         assert_eq!(log.take(), ["TRACE a graph was launched nodes=1"]);
+        let mut exec = exec;
+        let other_value = stream.capture(CaptureMode::Global, |_| word.fill(2, &stream)).unwrap();
+        log.take();
+        exec.update(&other_value).unwrap();
+        assert_eq!(log.take(), ["span update nodes=1", "DEBUG an executable graph was updated"]);
         // A warning for work that escapes; not for an error, which says it.
         let line = line!() + 1;
         stream.capture(CaptureMode::Global, |_| word.fill(1, &other)).unwrap();

@@ -14,6 +14,7 @@ use crate::graph::follow::Followed;
 use crate::graph::launch_attributes::LaunchAttributes;
 use crate::graph::update_error::UpdateError;
 use crate::graph::{Graph, GraphExec, InstantiateOptions, NodeId, UpdateReason};
+use crate::tell;
 
 /// How an executable graph is changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,6 +109,13 @@ impl GraphExec {
         if !self.context.same(&graph.context) {
             return Err(other_context());
         }
+        let _span = tell::in_update(self.node_count);
+        let updated = self.update_cheaply(graph, options);
+        tell::of_update(&updated);
+        updated
+    }
+
+    fn update_cheaply(&mut self, graph: &Graph, options: UpdateOptions) -> CudaResult<Outcome> {
         match self.follow(graph, options.strict)? {
             Followed::Wholly(changed) => return Ok(Outcome::Updated { changed }),
             Followed::NotAtAll => {}

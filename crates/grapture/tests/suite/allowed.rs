@@ -5,10 +5,10 @@ use std::thread;
 
 use crate::common::{KERNELS, Setup, both_tiers};
 use grapture::{
-    CU_STREAM_CAPTURE_STATUS_ACTIVE, CaptureMode, Context, CudaResult, DeviceAttribute,
-    DeviceBuffer, Event, EventOptions, Feature, Graph, GraphExec, InstantiateFlags,
-    InstantiateOptions, JitOptions, Kernel, Module, PinnedBuffer, Region2d, Stream,
-    StreamGraphCapture, StreamOptions, ThreadCaptureMode,
+    CU_STREAM_CAPTURE_STATUS_ACTIVE, CaptureMode, Context, CopyNode, CudaResult, DeviceAttribute,
+    DeviceBuffer, Event, EventOptions, Feature, FillNode, Graph, GraphBuffer, GraphExec,
+    InstantiateFlags, InstantiateOptions, JitOptions, Kernel, Module, PinnedBuffer, Region2d,
+    Stream, StreamGraphCapture, StreamOptions, ThreadCaptureMode,
 };
 
 both_tiers! {
@@ -99,6 +99,10 @@ const ON_THE_STREAM: &[Call] = &[
     ("Stream::capture_or_run", 401, |w| {
         ok(w.stream.capture_or_run(CaptureMode::Relaxed, |_| Ok(())))
     }),
+    ("Stream::capture_into", 401, |w| {
+        let mut graph = Graph::new(w.context())?;
+        ok(w.stream.capture_into(&mut graph, &[], CaptureMode::Relaxed, |_| Ok(())))
+    }),
     ("Stream::host_function", 0, |w| w.stream.host_function(|| {})),
     ("Event::record", 0, |w| Event::new(w.context())?.record(w.stream)),
     ("Event::wait of the outside", 905, |w| w.event.wait(w.stream)),
@@ -106,6 +110,7 @@ const ON_THE_STREAM: &[Call] = &[
     ("Event::record_external", 0, |w| Event::new(w.context())?.record_external(w.stream)),
     ("Event::wait_external", 0, |w| w.event.wait_external(w.stream)),
     ("GraphExec::launch", 900, |w| w.exec.lock().unwrap().launch(w.stream)),
+    ("Graph::profile", 900, |w| ok(w.graph.lock().unwrap().profile(w.stream, 1))),
     ("GraphExec::upload", 900, |w| w.exec.lock().unwrap().upload(w.stream)),
     ("Graph::instantiate_with an upload", 900, |w| {
         let options = InstantiateOptions::new().upload_on(w.stream);
@@ -219,6 +224,58 @@ const BESIDE: &[Call] = &[
         let written = w.graph.lock().unwrap().write_debug_dot(&path, true);
         let _ = std::fs::remove_file(path);
         written
+    }),
+    ("Graph: building", 0, |w| {
+        let mut word = w.word();
+        let mut graph = Graph::new(w.context())?;
+        // SAFETY: `add` takes the address of a word and a value.
+        let first = unsafe {
+            graph.add_kernel(w.kernel.launch_builder(1, 1).arg_mut(&mut word).value(1u32), &[])?
+        };
+        let second = graph.add_fill(FillNode::new(&mut word, 3)?, &[first])?;
+        graph.add_copy(CopyNode::device(&mut w.word(), &word)?, &[second])?;
+        graph.add_host(|| {}, &[second])?;
+        graph.add_event_record(&w.event, &[second])?;
+        graph.add_event_wait(&w.event, &[second])?;
+        let empty = graph.add_empty(&[])?;
+        graph.add_child(&w.graph.lock().unwrap(), &[empty])?;
+        graph.add_dependency(second, empty)?;
+        graph.remove_dependency(second, empty)?;
+        graph.node(first)?.params()?;
+        graph.node_mut(second)?.set_fill(FillNode::new(&mut word, 4)?)?;
+        graph.remove_node(empty)?;
+        graph.retain(());
+        let _ = graph.retained();
+        ok(graph.try_clone())
+    }),
+    ("Graph: memory", 0, |w| {
+        let mut graph = Graph::new(w.context())?;
+        let scratch: GraphBuffer<u32> = graph.add_alloc(4, &[])?;
+        graph.add_free(&scratch, &[scratch.node()])?;
+        graph.instantiate()?.launch(&w.other)
+    }),
+    ("GraphExec::update", 0, |w| {
+        let graph = w.graph.lock().unwrap();
+        ok(w.exec.lock().unwrap().update(&graph))?;
+        let mut word = w.word();
+        let other = w.other.capture(CaptureMode::Relaxed, |_| word.fill(1, &w.other))?;
+        let mut exec = other.instantiate()?;
+        ok(exec.update(&w.other.capture(CaptureMode::Relaxed, |_| word.fill(2, &w.other))?))?;
+        // It is made anew.
+        ok(exec.update(&w.other.capture(CaptureMode::Relaxed, |_| Ok(()))?))
+    }),
+    ("GraphExec::node", 0, |w| {
+        let mut word = w.word();
+        let graph = w.other.capture(CaptureMode::Relaxed, |_| word.fill(1, &w.other))?;
+        let (mut exec, node) = (graph.instantiate()?, graph.nodes()?[0].id());
+        exec.node_of(&graph, node)?.set_fill(FillNode::new(&mut word, 2)?)?;
+        exec.node_of(&graph, node)?.set_enabled(false)?;
+        ok(exec.node_of(&graph, node)?.is_enabled())
+    }),
+    ("Graph::profile", 0, |w| ok(w.graph.lock().unwrap().profile(&w.other, 1))),
+    ("Stream::capture_into of another", 0, |w| {
+        let mut graph = Graph::new(w.context())?;
+        ok(w.other.capture_into(&mut graph, &[], CaptureMode::Relaxed, |_| Ok(())))
     }),
     ("Graph::instantiate", 0, |w| ok(w.graph.lock().unwrap().instantiate())),
     ("Graph::instantiate_with", 0, |w| {
