@@ -267,10 +267,6 @@ pub struct BlockSize {
 }
 
 impl KernelInner {
-    pub(crate) fn module(&self) -> &Module {
-        &self.module
-    }
-
     #[inline]
     pub(crate) fn raw(&self) -> CUfunction {
         self.raw

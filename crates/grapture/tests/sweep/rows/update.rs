@@ -44,6 +44,7 @@ const REBUILT: &[Function] = &[
     Function::cuGraphNodeGetType,
     Function::cuGraphKernelNodeGetAttribute,
     Function::cuGraphKernelNodeGetParams_v2,
+    Function::cuFuncGetAttribute,
     Function::cuFuncGetName,
     Function::cuGraphExecUpdate_v2,
     Function::cuCtxPushCurrent_v2,
