@@ -37,6 +37,7 @@ mod refusals;
 mod saved;
 mod seeing;
 mod soak;
+mod regions;
 mod topology;
 mod topology_diff;
 mod update_attributes;
