@@ -4,6 +4,7 @@ use std::any::Any;
 
 use crate::common::Setup;
 use crate::common::checked::checked_tiers;
+use crate::common::gate::Gate;
 use grapture::sys::CUcontext;
 use grapture::{
     CU_STREAM_CAPTURE_STATUS_INVALIDATED, CaptureMode, CaptureStatus, Context, CudaError,
@@ -21,6 +22,7 @@ checked_tiers! {
     the_mode_of_a_capture_is_the_one_asked_for,
     a_capture_begins_and_ends_in_another,
     work_before_a_capture_is_used_in_it,
+    what_is_in_flight_when_a_capture_begins_is_dropped,
     a_hundred_failed_captures_leave_nothing,
     fifty_graphs_leave_nothing,
 }
@@ -324,6 +326,52 @@ fn free_bytes(setup: &Setup) -> usize {
     setup.context.synchronize().unwrap();
     setup.driver.reclaim();
     setup.context.memory_info().unwrap().free_bytes
+}
+
+/// A stream cannot be waited for while it captures, and what it still has to do uses this.
+fn what_is_in_flight_when_a_capture_begins_is_dropped(setup: &Setup) {
+    for mode in MODES {
+        let stream = setup.stream();
+        let source = PinnedBuffer::from_slice(&setup.context, &[3u32; 1_000]).unwrap();
+        let mut between = upload(setup, &[0; 1_000]);
+        let ordered = DeviceBuffer::<u32>::alloc_async(&stream, 1_000).unwrap();
+        let mut result = upload(setup, &[0; 1_000]);
+        let module = setup.context.load_ptx(crate::common::KERNELS).unwrap();
+        let kernel = module.kernel("add").unwrap();
+        let gate = Gate::new();
+        gate.hold(&stream);
+        let submit = || {
+            let mut ordered = ordered;
+            between.copy_from_pinned(&source, &stream)?;
+            ordered.copy_from(&between, &stream)?;
+            // SAFETY: `add` takes the address of a word and a value.
+            unsafe {
+                kernel.launch_builder(1, 1).arg_mut(&mut ordered).value(1u32).launch(&stream)
+            }?;
+            result.copy_from(&ordered, &stream)?;
+            CudaResult::Ok(ordered)
+        };
+        let ordered = submit().unwrap();
+        gate.wait_until_reached();
+        let capture = StreamGraphCapture::begin(&stream, mode.as_raw()).unwrap();
+        std::thread::scope(|scope| {
+            // Some of these wait for the gate in the driver.
+            for thing in [
+                Box::new(source) as Box<dyn Any + Send>,
+                Box::new(between),
+                Box::new(ordered),
+                Box::new((module, kernel)),
+            ] {
+                scope.spawn(move || drop(thing));
+            }
+            gate.open();
+        });
+        assert!(capture.is_active(), "{mode:?}");
+        assert_eq!(capture.end().unwrap().node_count(), 0);
+        let mut expected = vec![3; 1_000];
+        expected[0] += 1;
+        assert_eq!(result.to_vec(&stream).unwrap(), expected, "{mode:?}");
+    }
 }
 
 /// The words of the buffer that each cycle uses.
