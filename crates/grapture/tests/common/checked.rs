@@ -32,9 +32,26 @@ macro_rules! checked_tiers {
 }
 pub(crate) use checked_tiers;
 
+/// What the simulated driver looks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Checks {
+    /// That memory is there when it is used.
+    Memory,
+    /// Moreover that it was written before it is read, and that no uses race.
+    All,
+}
+
 /// Runs the body on a simulated driver that looks for faults and races.
 pub fn check(body: fn(&Setup)) {
-    let config = SimConfig::new().races(RaceCheck::Report).check_uninitialised(true);
+    check_with(Checks::All, body);
+}
+
+/// Runs the body on a simulated driver with some of its checks.
+pub fn check_with(checks: Checks, body: impl FnOnce(&Setup)) {
+    let config = match checks {
+        Checks::Memory => SimConfig::new(),
+        Checks::All => SimConfig::new().races(RaceCheck::Report).check_uninitialised(true),
+    };
     let sim = Simulation::new(config);
     {
         let setup = Setup::on(Driver::from(sim.driver()));

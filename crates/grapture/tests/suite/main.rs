@@ -7,6 +7,7 @@ mod allowed;
 mod attacks;
 mod attacks_memory;
 mod attacks_order;
+mod attacks_random;
 mod attacks_threads;
 mod batch;
 mod build;
