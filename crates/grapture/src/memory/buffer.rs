@@ -87,7 +87,8 @@ impl<T: Pod> DeviceBuffer<T> {
     /// Room for `len` elements, allocated in the order of the stream: work that is submitted to it
     /// later can use them, and on other streams this library has the first use wait for that.
     /// Does not block. The drop releases the memory in the same order, after the work on other
-    /// streams that this library submitted with it, and does not block either.
+    /// streams that this library submitted with it, and does not block either. Default streams
+    /// cannot use it.
     ///
     /// # Errors
     ///

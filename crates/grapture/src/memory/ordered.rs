@@ -76,8 +76,10 @@ impl Ordered {
 
     #[cold]
     fn note_elsewhere(&self, stream: &Stream, home: bool) -> CudaResult<()> {
-        let capturing = stream.is_capturing();
-        if home || capturing {
+        if stream.is_default() {
+            return Err(on_a_default_stream());
+        }
+        if home || stream.is_capturing() {
             // The graph may run on any stream, and its nodes cannot wait for an event of outside.
             self.wait_until_ready()?;
         }
@@ -86,18 +88,16 @@ impl Ordered {
         }
         // Also in a capture: another thread may end it before the operation is submitted.
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = others.iter().any(|other| other.is_same(stream));
-        // A stream has to wait once, but a default stream is another one on each thread.
-        let waits = !known || stream.is_per_thread();
-        if waits && !self.ready.load(Ordering::Acquire) {
+        if others.iter().any(|other| other.is_same(stream)) {
+            return Ok(());
+        }
+        if !self.ready.load(Ordering::Acquire) {
             let ordered = stream.outside_capture(|| self.allocated.wait_on(stream))?;
             if ordered.is_none() {
                 self.wait_until_ready()?;
             }
         }
-        if !known {
-            others.push(stream.clone());
-        }
+        others.push(stream.clone());
         Ok(())
     }
 
@@ -163,17 +163,6 @@ impl Release {
 
     /// Has the home stream wait for what was submitted to `other`. False: one of them captures.
     fn after(&self, other: &Stream) -> CudaResult<bool> {
-        if other.is_default() {
-            // Of a per-thread stream it is not known which thread's it was, and the legacy one
-            // must not be touched while a blocking stream captures: the whole context is waited
-            // for, which is refused while any of its streams captures.
-            let context = other.context();
-            return match context.driver().relaxed(|_| context.synchronize()) {
-                Ok(()) => Ok(true),
-                Err(CudaError::Refused(_)) => Ok(false),
-                Err(error) => Err(error),
-            };
-        }
         let done = RawEvent::new(self.home.context())?;
         if other.outside_capture(|| done.record(other))?.is_none() {
             return Ok(false);
@@ -190,6 +179,19 @@ impl Deferred for ReleaseLater {
         self.0 = self.0.take().and_then(Release::now);
         self.0.is_none()
     }
+}
+
+/// Which stream that is depends on the thread, and nothing else could wait for all that it may be:
+/// a wait for the context would break captures.
+#[cold]
+fn on_a_default_stream() -> CudaError {
+    CudaError::refused(
+        CUDA_ERROR_NOT_SUPPORTED,
+        "memory",
+        "it was allocated in the order of a stream, and its release could not be ordered behind a \
+         use on a default stream: use it on a stream of your own, or allocate it with \
+         `DeviceBuffer::alloc`",
+    )
 }
 
 #[cold]

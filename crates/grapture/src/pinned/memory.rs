@@ -9,8 +9,10 @@ use grapture_sys::{CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORT
 use crate::context::Context;
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
+use crate::raw_event::RawEvent;
 use crate::retain::PinnedUse;
 use crate::stream::Stream;
+use crate::sync::thread_number;
 
 /// From how many streams on the idle ones are taken off the list before another is put on it.
 const PRUNE_FROM: usize = 8;
@@ -52,6 +54,10 @@ struct PinnedState {
 #[derive(Clone)]
 struct Pending {
     stream: Stream,
+    /// Of a default stream, which is another one on each thread: recorded behind the work, on the
+    /// thread that submitted it. A wait for the stream itself, or for the context, would break
+    /// captures that begin meanwhile.
+    mark: Option<Mark>,
     written: bool,
     /// Changes with each submission, so that whoever has waited for one knows it from a later one.
     turn: u64,
@@ -217,17 +223,22 @@ impl PinnedState {
     fn mark(&mut self, stream: &Stream, written: bool) {
         self.next_turn += 1;
         let turn = self.next_turn;
-        let same = self.pending.iter_mut().find(|pending| pending.stream.is_same(stream));
+        let thread = stream.is_default().then(thread_number);
+        let same = self.pending.iter_mut().find(|pending| pending.is_of(stream, thread));
         if let Some(pending) = same {
+            if let Some(mark) = &mut pending.mark {
+                mark.record(stream);
+            }
             pending.written |= written;
             pending.turn = turn;
             return;
         }
+        let mark = thread.map(|thread| Mark::new(stream, thread));
         // A buffer that the host never looks at must not gather every stream of the program.
         if self.pending.len() >= PRUNE_FROM && self.pending.len().is_power_of_two() {
             self.pending.retain(|pending| pending.settle(false).is_err());
         }
-        self.pending.push(Pending { stream: stream.clone(), written, turn });
+        self.pending.push(Pending { stream: stream.clone(), mark, written, turn });
     }
 
     /// Whether a submission is being made that conflicts with what the host wants.
@@ -236,23 +247,58 @@ impl PinnedState {
     }
 }
 
+/// The end of work on a thread's default stream.
+#[derive(Clone)]
+struct Mark {
+    thread: u64,
+    /// None if it could not be made or recorded.
+    event: Option<Arc<RawEvent>>,
+}
+
+impl Mark {
+    /// Records one behind what the stream has now, on this thread.
+    fn new(stream: &Stream, thread: u64) -> Mark {
+        let event = RawEvent::new(stream.context()).ok().map(Arc::new);
+        let mut mark = Mark { thread, event };
+        mark.record(stream);
+        mark
+    }
+
+    /// Records it again, unless the stream captures: then nothing was submitted that runs. Whoever
+    /// waits for it now may wait for the new work too.
+    fn record(&mut self, stream: &Stream) {
+        self.event.take_if(|event| stream.outside_capture(|| event.record(stream)).is_err());
+    }
+}
+
 impl Pending {
+    fn is_of(&self, stream: &Stream, thread: Option<u64>) -> bool {
+        self.stream.is_same(stream) && self.mark.as_ref().map(|mark| mark.thread) == thread
+    }
+
     /// Finds the work on the stream done: waits for it, or with `wait` false answers
     /// [`CudaError::NotReady`] if it is not.
     fn settle(&self, wait: bool) -> CudaResult<()> {
-        if self.stream.is_capturing() {
-            return Err(stream_captures());
-        }
-        match (self.stream.is_per_thread(), wait) {
-            (false, true) => self.stream.finish()?.ok_or_else(stream_captures),
-            (false, false) => match self.stream.poll()?.ok_or_else(stream_captures)? {
-                true => Ok(()),
-                false => Err(CudaError::NotReady),
-            },
-            // Which thread submitted is not known: the whole context is waited for.
-            (true, true) => self.stream.driver().relaxed(|_| self.stream.context().synchronize()),
-            (true, false) => Err(CudaError::NotReady),
-        }
+        let idle = match &self.mark {
+            Some(mark) => return self.settle_marked(mark, wait),
+            None if wait => return self.stream.finish()?.ok_or_else(stream_captures),
+            None => self.stream.poll()?.ok_or_else(stream_captures)?,
+        };
+        if idle { Ok(()) } else { Err(CudaError::NotReady) }
+    }
+
+    fn settle_marked(&self, mark: &Mark, wait: bool) -> CudaResult<()> {
+        let done = match &mark.event {
+            Some(event) if wait => return event.synchronize(),
+            Some(event) => event.is_complete()?,
+            // Which stream it was is not known here: the whole context is waited for.
+            None if wait => {
+                let context = self.stream.context();
+                return context.driver().relaxed(|_| context.synchronize());
+            }
+            None => false,
+        };
+        if done { Ok(()) } else { Err(CudaError::NotReady) }
     }
 }
 

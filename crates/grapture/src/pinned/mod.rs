@@ -138,8 +138,7 @@ impl<T: Pod> PinnedBuffer<T> {
     ///
     /// # Errors
     ///
-    /// [`NotReady`](CudaError::NotReady) while the work is not done, and for work on a stream that
-    /// is [per thread](crate::Stream::per_thread), which only `read` can wait for.
+    /// [`NotReady`](CudaError::NotReady) while the work is not done.
     #[track_caller]
     pub fn try_read(&self) -> CudaResult<PinnedRead<'_, T>> {
         self.taken(self.inner.host_read(false), "PinnedBuffer::try_read", Location::caller())?;

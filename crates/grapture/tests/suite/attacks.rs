@@ -24,7 +24,6 @@ both_tiers! {
     an_external_record_leaves_the_mark_of_the_capture,
     an_external_record_after_a_capture_can_be_waited_for,
     the_legacy_stream_joins_no_capture,
-    every_thread_waits_for_an_ordered_allocation,
     a_released_value_may_ask_for_the_release_of_others,
     a_retained_value_that_panics_is_contained,
     a_panic_of_a_host_function_is_let_go_of_elsewhere,
@@ -281,24 +280,6 @@ fn the_legacy_stream_joins_no_capture(setup: &Setup) {
         .unwrap();
     event.record(&stream).unwrap();
     event.wait(&legacy).unwrap();
-}
-
-fn every_thread_waits_for_an_ordered_allocation(setup: &Setup) {
-    let (home, default) = (setup.stream(), Stream::per_thread(&setup.context));
-    let gate = Gate::new();
-    gate.hold(&home);
-    let mut buffer = DeviceBuffer::<u32>::alloc_async(&home, 4).unwrap();
-    buffer.fill(1, &default).unwrap();
-    assert!(!default.is_idle().unwrap());
-    std::thread::scope(|scope| {
-        let work = || {
-            buffer.fill(2, &default).unwrap();
-            default.is_idle().unwrap()
-        };
-        assert!(!scope.spawn(work).join().unwrap(), "it did not wait for the allocation");
-    });
-    gate.open();
-    home.synchronize().unwrap();
 }
 
 /// The library has no lock that a release waits for. (A real driver may have one: a copy to

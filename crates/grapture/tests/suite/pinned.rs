@@ -14,7 +14,7 @@ both_tiers!(
     a_graph_keeps_the_memory_alive,
     a_drop_waits_for_the_device,
     memory_on_a_capturing_stream_cannot_be_taken,
-    work_on_a_per_thread_stream_is_waited_for,
+    work_on_a_default_stream_is_waited_for,
     lengths_that_differ_are_refused,
     an_empty_buffer_does_nothing,
     sizes_beyond_the_memory_are_refused,
@@ -206,18 +206,29 @@ fn memory_on_a_capturing_stream_cannot_be_taken(setup: &Setup) {
     assert_eq!(*memory.read().unwrap(), [5]);
 }
 
-fn work_on_a_per_thread_stream_is_waited_for(setup: &Setup) {
-    let buffer = upload(setup, &[5; 10]);
-    let mut memory = pinned(setup, &[0; 10]);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let stream = Stream::per_thread(&setup.context);
-            buffer.copy_to_pinned(&mut memory, &stream).unwrap();
+fn work_on_a_default_stream_is_waited_for(setup: &Setup) {
+    for make in [Stream::per_thread, Stream::legacy] {
+        let buffer = upload(setup, &[5; 10]);
+        let mut memory = pinned(setup, &[0; 10]);
+        let gate = Gate::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let stream = make(&setup.context);
+                gate.hold(&stream);
+                buffer.copy_to_pinned(&mut memory, &stream).unwrap();
+            });
         });
-    });
-    assert_eq!(memory.try_read().unwrap_err(), CudaError::NotReady);
-    assert_eq!(*memory.read().unwrap(), [5; 10]);
-    assert_eq!(*memory.try_read().unwrap(), [5; 10]);
+        assert_eq!(memory.try_read().unwrap_err(), CudaError::NotReady);
+        // A capture is not in the way, of whichever stream.
+        let stream = setup.stream();
+        let graph = stream.capture(CaptureMode::Global, |_| {
+            gate.open();
+            assert_eq!(*memory.read()?, [5; 10]);
+            assert_eq!(*memory.try_read()?, [5; 10]);
+            Ok(())
+        });
+        graph.unwrap();
+    }
 }
 
 fn lengths_that_differ_are_refused(setup: &Setup) {
