@@ -1,5 +1,6 @@
 //! Failures of a release, which `Drop` cannot return: they go to `tracing` and to a hook.
 
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -27,8 +28,40 @@ pub(crate) fn report(function: &'static str, result: CudaResult<()>) {
     }
 }
 
+thread_local! {
+    /// What is to be reported when the locks of this thread are given up, while it holds some.
+    static LATER: RefCell<Option<Vec<(&'static str, CudaError)>>> = const { RefCell::new(None) };
+}
+
+/// Runs `call`, which holds locks, and reports afterwards what it could not release: the hook is
+/// the program's, and may come back for them.
+pub(crate) fn reported_after<R>(call: impl FnOnce() -> R) -> R {
+    let _flush = Flush(LATER.replace(Some(Vec::new())));
+    call()
+}
+
+/// Puts back what was before, also when the call panics, and reports.
+struct Flush(Option<Vec<(&'static str, CudaError)>>);
+
+impl Drop for Flush {
+    #[inline]
+    fn drop(&mut self) {
+        for (function, error) in LATER.replace(self.0.take()).into_iter().flatten() {
+            failed(function, &error);
+        }
+    }
+}
+
 #[cold]
 fn failed(function: &'static str, error: &CudaError) {
+    let later = LATER.with_borrow_mut(|later| {
+        let later = later.as_mut()?;
+        later.push((function, error.clone()));
+        Some(())
+    });
+    if later.is_some() {
+        return;
+    }
     tracing::error!(function, %error, "a handle could not be released");
     // Called without the lock: it may drop a handle itself, or set another hook.
     let hook = HOOK.read().unwrap_or_else(PoisonError::into_inner).clone();

@@ -31,6 +31,7 @@ use grapture_sys::{
 };
 
 use crate::context::Context;
+use crate::drop_error::reported_after;
 use crate::error::{CudaError, CudaResult, check};
 use crate::graph::{Graph, GraphExec};
 use crate::reclaim::drop_contained;
@@ -117,10 +118,11 @@ impl<'s> StreamGraphCapture<'s> {
     pub fn begin_with(stream: &'s Stream, options: CaptureOptions) -> CudaResult<Self> {
         check_begin(stream)?;
         let log = stream.with_gate(CaptureLog::new);
-        let id = CaptureLog::open(&log, stream, || {
+        let begin = || {
             let begin = || begin_numbered(stream, options.mode());
             stream.context().begin_capture(stream.is_blocking(), begin)
-        })?;
+        };
+        let id = reported_after(|| CaptureLog::open(&log, stream, begin))?;
         tell::of_begin(id, options.mode());
         let (context, ended) = (Some(stream.context().clone()), false);
         let watch = Watch::new(options.policy());
@@ -298,7 +300,7 @@ impl<'s> StreamGraphCapture<'s> {
         &self,
         end: impl FnOnce() -> Result<R, u32>,
     ) -> (Result<R, Box<CaptureError>>, Owners, Recorded) {
-        let closed = self.log.close(end);
+        let closed = reported_after(|| self.log.close(end));
         self.stream.context().end_capture(self.stream.is_blocking());
         closed
     }
