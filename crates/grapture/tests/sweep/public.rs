@@ -107,6 +107,7 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
             "Bindings::*",
             "Graph::retain",
             "StreamGraphCapture::labelled",
+            "Flush::drop",
             "PutBack::drop",
             "Restore::drop",
             "Watch::drop",

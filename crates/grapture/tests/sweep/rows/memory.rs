@@ -100,7 +100,13 @@ pub const ROWS: &[Row] = &[
             words.copy_to_pinned(&mut pinned, &Stream::per_thread(&w.context))?;
             pinned.read().map(drop)
         });
-    }),
+    })
+    // Without an event behind the copy the whole context is waited for.
+    .tolerates(&[
+        Function::cuCtxPushCurrent_v2,
+        Function::cuEventCreate,
+        Function::cuEventRecord,
+    ]),
     row("PinnedBuffer::try_read", |w| {
         let (words, mut pinned) = (w.buffer(), w.pinned());
         w.attempt(|| {
