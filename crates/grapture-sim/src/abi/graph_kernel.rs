@@ -103,7 +103,15 @@ impl<'a> KernelParams<'a> {
 }
 
 fn add_kernel(sim: &Sim, place: Place<'_>, params: KernelParams<'_>) -> Answer {
-    add(sim, place, |state, _| params.node(sim, state, LaunchAttributes::default()))
+    add(sim, place, |state, _| {
+        needs_a_context(state)?;
+        params.node(sim, state, LaunchAttributes::default())
+    })
+}
+
+/// A real driver crashes where none is current, whatever the parameters say.
+fn needs_a_context(state: &mut State) -> Answer {
+    state.current().map(drop)
 }
 
 /// The attributes of a kernel node's parameters.
@@ -116,6 +124,7 @@ pub(super) fn attributes_of(params: &NodeParams) -> Result<LaunchAttributes, CUr
 
 fn set_kernel(sim: &Sim, node: Ptr<CUgraphNode_st>, params: KernelParams<'_>) -> Answer {
     set(sim, node, |state, old| {
+        needs_a_context(state)?;
         let attributes = attributes_of(old)?;
         params.node(sim, state, attributes)
     })

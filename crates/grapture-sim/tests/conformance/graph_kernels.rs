@@ -18,6 +18,9 @@ tiers! {
         captures_bar_the_end_of_modules_alone,
         a_kernel_is_captured_without_a_current_context_and_modules_pass_a_relaxed_guard,
     }
+    simulator {
+        dangerous_kernel_nodes_without_a_context,
+    }
 }
 
 /// `add_one(words, by)` adds to the word of each thread; `idle` does nothing.
@@ -403,4 +406,36 @@ fn sim_a_launch_of_a_kernel_that_is_gone_is_told() {
         let told = sim.last_fault().expect("a fault");
         assert!(told.contains("unloaded"), "{told}");
     });
+}
+
+/// For the simulated driver alone: a real one (13.0, beside an H200) crashes, also with the context
+/// in the parameters.
+fn dangerous_kernel_nodes_without_a_context(rig: &Rig) {
+    let kernels = Kernels::load(rig);
+    let graph = rig.new_graph();
+    let mut arguments = Arguments { words: rig.buffer, by: 3 };
+    let mut pointers = arguments.pointers();
+    let params = CUDA_KERNEL_NODE_PARAMS_v2 {
+        func: kernels.add,
+        gridDimX: 1,
+        gridDimY: 1,
+        gridDimZ: 1,
+        blockDimX: 2,
+        blockDimY: 1,
+        blockDimZ: 1,
+        kernelParams: pointers.as_mut_ptr(),
+        ctx: rig.context,
+        ..Default::default()
+    };
+    let none = null::<CUgraphNode>();
+    let node = make!(rig, cuGraphAddKernelNode_v2(graph, none, 0, &params));
+    ok!(rig, cuCtxSetCurrent(null_mut()));
+    let codes = [
+        cu!(rig, cuGraphAddKernelNode_v2(&mut null_mut(), graph, none, 0, &params)),
+        cu!(rig, cuGraphKernelNodeSetParams_v2(node, &params)),
+    ];
+    ok!(rig, cuCtxSetCurrent(rig.context));
+    assert_eq!((codes, rig.nodes(graph).len()), ([201; 2], 1));
+    ok!(rig, cuGraphDestroy(graph));
+    ok!(rig, cuModuleUnload(kernels.module));
 }
