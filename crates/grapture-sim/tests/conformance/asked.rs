@@ -433,7 +433,7 @@ fn attributes_of_an_address_come_together(rig: &Rig) {
     let pageable = (&raw const local).addr() as u64;
     assert_eq!(ask([1, 2, 3, 4], pageable), (0, 0, 0, 0, pageable));
     assert_eq!(ask([1, 2, 3, 4], 0), (0, 0, 0, 0, 0));
-    assert_eq!(ask([1, 2, 3, 99], rig.buffer), (1, 5, 55, 55, 55));
+    assert_eq!(ask([1, 2, 3, 99], rig.buffer), (1, context, 2, rig.buffer, 55));
     assert_eq!(cu!(rig, cuPointerGetAttributes(0, null_mut(), null_mut(), rig.buffer)), 1);
     assert_eq!(ask([1, 2, 3, 5], rig.buffer), (1, context, 2, rig.buffer, 55));
     assert_eq!(ask([1, 5, 3, 4], rig.buffer), (1, context, 55, 55, 55));
