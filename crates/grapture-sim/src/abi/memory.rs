@@ -127,10 +127,8 @@ pub(crate) fn cuMemHostAlloc(sim: &Sim, out: Ptr<*mut c_void>, bytes: usize, fla
         return out.write(std::ptr::null_mut());
     }
     let kind = AllocationKind::Pinned;
-    // Memory is mapped always, and portable unless its writes are combined.
-    let combined = flags & CU_MEMHOSTALLOC_WRITECOMBINED;
-    let portable = if combined == 0 { CU_MEMHOSTALLOC_PORTABLE } else { 0 };
-    let told = combined | portable | CU_MEMHOSTALLOC_DEVICEMAP;
+    // Memory is mapped always.
+    let told = flags | CU_MEMHOSTALLOC_DEVICEMAP;
     let address = sim.memory.allocate_host(kind, device, Some(context), bytes, told)?;
     out.write(std::ptr::with_exposed_provenance_mut(address as usize))
 }

@@ -44,12 +44,13 @@ pub(crate) fn cuPointerGetAttributes(
     }
     let attributes = attributes.read_all(count as usize)?;
     data.required()?;
-    if attributes.iter().any(|attribute| !is_known(*attribute)) {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
     let found = sim.memory.find(address);
     for (index, attribute) in attributes.into_iter().enumerate() {
         let data = data.pointee(index)?.required()?;
+        if !is_known(attribute) {
+            // What stands before it was told.
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
         let told = match &found {
             Some(found) => tell(sim, data, attribute, address, found),
             None => Err(CUDA_ERROR_INVALID_VALUE),
