@@ -120,9 +120,13 @@ fn sim_what_was_replaced_and_cannot_be_waited_for_is_leaked() {
         let gate = Gate::new();
         gate.hold(&stream);
         exec.launch(&stream).unwrap();
-        sim.fail(failing, 1, CUDA_ERROR_UNKNOWN);
+        // A mark that fails is tried again.
+        for nth in [1, 2] {
+            sim.fail(failing, nth, CUDA_ERROR_UNKNOWN);
+        }
         exec.update(&adding(&setup, &mut word, (2, 1), &tokens[1])).unwrap();
         setup.driver.reclaim();
+        sim.clear_failures();
         exec.launch(&stream).unwrap();
         exec.update(&adding(&setup, &mut word, (4, 1), &tokens[2])).unwrap();
         gate.open();
