@@ -17,6 +17,7 @@ mod capture;
 mod capture_into;
 mod capture_threads;
 mod cause;
+mod conditional;
 mod device;
 mod escape;
 mod exec_follow;
