@@ -229,11 +229,3 @@ fn add_dependencies(stream: &Stream, nodes: &mut [CUgraphNode]) -> CudaResult<()
         }
     })
 }
-
-/// Has the driver invalidate the stream's capture: a node of it, which cannot be taken out again
-/// (measured), would run in no order with the stream.
-pub(super) fn invalidate(stream: &Stream) {
-    // SAFETY: a live stream. Measured: the call fails and invalidates the capture.
-    let asked = stream.with(|functions, raw| unsafe { (functions.cuStreamQuery)(raw) });
-    tracing::debug!(?asked, "a capture was invalidated: a node could not be put in order");
-}

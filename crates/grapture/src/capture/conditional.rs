@@ -8,7 +8,7 @@ use grapture_sys::{
 };
 
 use crate::capture::StreamGraphCapture;
-use crate::capture::body::{BodyPlace, BodyRecord, capture_body, invalidate};
+use crate::capture::body::{BodyPlace, BodyRecord, capture_body};
 use crate::capture::info::RawInfo;
 use crate::error::{CudaError, CudaResult};
 use crate::graph::{Branch, Condition, Decider, Decides, Place, launch_steering};
@@ -248,7 +248,8 @@ impl StreamGraphCapture<'_> {
                         (functions.cuStreamUpdateCaptureDependencies)(raw, &mut node, 1, flags)
                     }
                 });
-                moved.inspect_err(|_| invalidate(self.stream))
+                // The node cannot be taken out again, and is in no order with the stream.
+                moved.inspect_err(|error| _ = self.nesting.fail(error.code()))
             },
         );
         added.unwrap_or_else(|| Err(self.elsewhere()))?;

@@ -37,6 +37,8 @@ both_tiers! {
     no_cases_are_refused,
     conditional_nodes_are_captured_into_a_graph,
     the_executable_outlives_its_graph,
+    a_broken_body_breaks_nothing_else,
+    a_broken_body_leaves_an_empty_graph,
 }
 
 const MODE: CaptureMode = CaptureMode::Global;
@@ -641,4 +643,74 @@ fn the_executable_outlives_its_graph(setup: &Setup) {
     drop(exec);
     stream.synchronize().unwrap();
     assert_eq!(word.to_vec(&stream).unwrap(), [2]);
+}
+
+/// Breaks the capture of the stream.
+fn break_capture(stream: &Stream) {
+    // SAFETY: a live stream.
+    let code = unsafe { (stream.driver().as_raw().functions().cuStreamQuery)(stream.as_raw()) };
+    assert_eq!(code.0, 900);
+}
+
+/// The driver destroys the body of a capture that was broken, and crashes where its node goes.
+fn a_broken_body_breaks_nothing_else(setup: &Setup) {
+    let (stream, flag) = (setup.stream(), words(setup, &[1]));
+    let condition = WordCondition::new(&flag).unwrap();
+    let error = stream
+        .capture(MODE, |capture| {
+            capture.if_(&condition, |body| {
+                body.while_(&condition, |inner| {
+                    break_capture(inner.stream());
+                    Ok(())
+                })
+            })
+        })
+        .unwrap_err();
+    assert_eq!(error.code(), 901);
+    setup.assert_usable(&stream);
+    // Ignored, and the guard dropped.
+    let error = stream
+        .capture(MODE, |capture| {
+            _ = capture.if_(&condition, |body| {
+                break_capture(body.stream());
+                Ok(())
+            });
+            Ok(())
+        })
+        .unwrap_err();
+    assert_eq!(error.code(), 901);
+    setup.assert_usable(&stream);
+}
+
+fn a_broken_body_leaves_an_empty_graph(setup: &Setup) {
+    let (stream, flag, mut word) = (setup.stream(), words(setup, &[1]), words(setup, &[0]));
+    let condition = WordCondition::new(&flag).unwrap();
+    let mut graph = Graph::new(&setup.context).unwrap();
+    graph.add_fill(FillNode::new(&mut word, 1).unwrap(), &[]).unwrap();
+    let error = graph
+        .add_if(&condition, &[], |body| {
+            body.add_if(&condition, &[], |body| {
+                body.capture(&stream, &[], |_| {
+                    break_capture(&stream);
+                    Ok(())
+                })
+                .map(|_| ())
+            })
+            .map(|_| ())
+        })
+        .unwrap_err();
+    assert_eq!(error.code(), 901);
+    assert_eq!(graph.node_count().unwrap(), 0);
+    graph.add_fill(FillNode::new(&mut word, 2).unwrap(), &[]).unwrap();
+    assert_eq!(run(&graph.instantiate().unwrap(), &stream, &word), 2);
+    let error = stream
+        .capture_into(&mut graph, &[], MODE, |capture| {
+            capture.if_(&condition, |body| {
+                break_capture(body.stream());
+                Ok(())
+            })
+        })
+        .unwrap_err();
+    assert_eq!((error.code(), graph.node_count().unwrap()), (901, 0));
+    setup.assert_usable(&stream);
 }
