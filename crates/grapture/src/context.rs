@@ -192,7 +192,7 @@ impl Context {
     /// No call of this library needs that. Other libraries do, such as cuBLAS; and where the
     /// context is current, the calls that create something, and
     /// [`instantiate`](crate::Graph::instantiate), need not make it so themselves, which costs
-    /// about 60 ns.
+    /// about 50 ns.
     ///
     /// ```
     /// # use grapture::*;
