@@ -15,6 +15,7 @@ import subprocess
 import sys
 
 PROGRAMS = {
+    "bench-c": "C again",
     "bench-grapture": "grapture",
     "bench-cudarc": "cudarc 0.19",
     "bench-oxicuda": "oxicuda 0.5",

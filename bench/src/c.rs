@@ -11,7 +11,10 @@ pub struct Code(#[allow(dead_code, reason = "it is shown")] c_int);
 
 /// The program in C. It works in the context that is current when it is set up, else in the
 /// primary one, and it makes that current for its own turns only.
-pub struct C(NonNull<c_void>);
+///
+/// `AGAIN` tells a second one, which is held against the first: what the method itself makes of two
+/// that are alike.
+pub struct C<const AGAIN: bool = false>(NonNull<c_void>);
 
 /// A graph and its executable.
 #[repr(C)]
@@ -37,13 +40,13 @@ fn check(code: c_int) -> Result<(), Code> {
     if code == 0 { Ok(()) } else { Err(Code(code)) }
 }
 
-impl Program for C {
-    const NAME: &str = "C";
+impl<const AGAIN: bool> Program for C<AGAIN> {
+    const NAME: &str = if AGAIN { "C again" } else { "C" };
     type Capture<'a> = ();
     type Exec = CExec;
     type Error = Code;
 
-    fn set_up() -> Result<C, Code> {
+    fn set_up() -> Result<Self, Code> {
         let ptx = CString::new(PTX).expect("the kernel's text has no zero byte");
         let mut made = ptr::null_mut();
         // SAFETY: the text ends with a zero byte, and the out-pointer is a live local.

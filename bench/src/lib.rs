@@ -3,7 +3,7 @@
 mod c;
 mod pair;
 
-use c::C;
+pub use c::C;
 use pair::{Side, Step, Turn};
 
 /// The kernel, as every program loads it.

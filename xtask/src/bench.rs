@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use crate::process;
 
 /// The programs, by the names of their targets. Each has the one in C inside.
-const PROGRAMS: &[&str] = &["bench-grapture", "bench-cudarc", "bench-oxicuda"];
+const PROGRAMS: &[&str] = &["bench-c", "bench-grapture", "bench-cudarc", "bench-oxicuda"];
 
 /// Builds the programs and runs them on this machine's driver.
 pub fn run(root: &Path, arguments: &[String]) -> Result<()> {

@@ -1,14 +1,16 @@
 //! Grapture: its safe API as anyone would use it, with retention and the operation log on.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use grapture::{
-    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, Context, CudaError, CudaResult, Device, DeviceBuffer,
-    GraphExec, Kernel, Stream, StreamGraphCapture,
+    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, Context, CudaError, CudaResult, CurrentContext, Device,
+    DeviceBuffer, GraphExec, Kernel, Stream, StreamGraphCapture,
 };
 use grapture_bench::{PTX, Program, THREADS};
 
 struct Grapture {
+    /// While it is this program's turn, as C has its own current in its turns.
+    current: Cell<Option<CurrentContext>>,
     stream: Stream,
     kernel: Kernel,
     word: RefCell<DeviceBuffer<u32>>,
@@ -25,7 +27,17 @@ impl Program for Grapture {
         let stream = Stream::new(&context)?;
         let kernel = context.load_ptx(PTX)?.kernel("add")?;
         let word = RefCell::new(DeviceBuffer::zeroed(&context, 1)?);
-        Ok(Grapture { stream, kernel, word })
+        Ok(Grapture { current: Cell::new(None), stream, kernel, word })
+    }
+
+    fn enter(&self) -> CudaResult<()> {
+        self.current.set(Some(self.stream.context().make_current()?));
+        Ok(())
+    }
+
+    fn leave(&self) -> CudaResult<()> {
+        self.current.set(None);
+        Ok(())
     }
 
     fn begin(&self) -> CudaResult<StreamGraphCapture<'_>> {

@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
 
 use grapture_sys::{
     CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y,
@@ -75,7 +75,23 @@ pub(crate) struct LaunchLimits {
     shared_optin_bytes: u32,
 }
 
+/// A kernel that lives as long as somebody else has it.
+#[derive(Default)]
+pub(crate) struct WeakKernel {
+    inner: Weak<KernelInner>,
+}
+
+impl WeakKernel {
+    pub(crate) fn upgrade(&self) -> Option<Kernel> {
+        self.inner.upgrade().map(|inner| Kernel { inner })
+    }
+}
+
 impl Kernel {
+    pub(crate) fn downgrade(&self) -> WeakKernel {
+        WeakKernel { inner: Arc::downgrade(&self.inner) }
+    }
+
     pub(crate) fn of(module: &Module, name: &str) -> CudaResult<Kernel> {
         let text = c_name(name, "kernel.name")?;
         let context = module.context();

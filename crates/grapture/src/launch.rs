@@ -19,6 +19,7 @@ use smallvec::SmallVec;
 use crate::context::Context;
 use crate::dim3::Dim3;
 use crate::error::{CudaError, CudaResult};
+use crate::graph::Condition;
 use crate::kernel::{Kernel, KernelInner};
 use crate::memory::{BufferInner, DeviceSlice, DeviceSliceMut};
 use crate::operation::Operation;
@@ -112,6 +113,14 @@ impl<'a> LaunchBuilder<'a> {
     pub fn bytes(mut self, bytes: &[u8]) -> Self {
         self.push_bytes(bytes);
         self
+    }
+
+    /// The next argument: what decides a conditional node of the graph that the launch becomes a
+    /// part of. The kernel gives it to `cudaGraphSetConditional`; outside of that graph it must
+    /// not be used.
+    #[inline]
+    pub fn condition(self, condition: &Condition) -> Self {
+        self.value(condition.handle)
     }
 
     /// The next argument: an address that this library knows nothing of. What is there is not kept

@@ -49,7 +49,7 @@ pub use capture::{
     CaptureStatus, EscapePolicy, Escapes, FailedOperation, Fork, LoggedOperation,
     StreamGraphCapture, ThreadCaptureMode,
 };
-pub use context::Context;
+pub use context::{Context, CurrentContext};
 pub use context_lost::{ContextLost, LAUNCH_HISTORY_VARIABLE};
 pub use device::{Device, DeviceAttribute, MemoryInfo, Uuid};
 pub use dim3::Dim3;
@@ -59,11 +59,12 @@ pub use error::{CudaError, CudaResult, Refusal};
 pub use event::{Event, EventOptions};
 pub use features::Feature;
 pub use graph::{
-    BatchNode, Bindings, Buckets, CacheCounters, CacheLimits, CachedExec, CopyEnd, CopyNode, Edge,
-    EdgeData, EdgePort, ExecNode, FillNode, Graph, GraphBuffer, GraphCache, GraphExec,
-    InstantiateError, InstantiateFlags, InstantiateOptions, InstantiateResult, MemoryOperation,
-    Node, NodeId, NodeKind, NodeMut, NodeParams, NodeProfile, NodeRef, Outcome, Profile, Timing,
-    UpdateError, UpdateOptions, UpdateReason, WaitFor, Word,
+    BatchNode, Bindings, Buckets, CacheCounters, CacheLimits, CachedExec, Condition, CopyEnd,
+    CopyNode, Decides, Edge, EdgeData, EdgePort, ExecNode, FillNode, Graph, GraphBody, GraphBuffer,
+    GraphCache, GraphExec, InstantiateError, InstantiateFlags, InstantiateOptions,
+    InstantiateResult, MemoryOperation, Node, NodeId, NodeKind, NodeMut, NodeParams, NodeProfile,
+    NodeRef, Outcome, Profile, Timing, UpdateError, UpdateOptions, UpdateReason, WaitFor, Word,
+    WordCondition,
 };
 pub use kernel::{BlockSize, Kernel, KernelAttributes};
 pub use launch::{KernelAttribute, LaunchBuilder, MemorySyncDomain};

@@ -56,6 +56,15 @@ kinds! {
     Allocation = "allocation",
     /// A stream-ordered release.
     Free = "free",
+    /// A conditional node.
+    Conditional = "conditional node",
+}
+
+impl OperationKind {
+    /// Whether a capture makes a node of it.
+    pub(crate) fn is_node(self) -> bool {
+        !matches!(self, OperationKind::EventRecord | OperationKind::EventWait)
+    }
 }
 
 /// One operation, as the log of a capture has it: two words, since it is written for each.

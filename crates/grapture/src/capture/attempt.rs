@@ -7,6 +7,7 @@ use crate::graph::Graph;
 use crate::stream::Stream;
 
 /// What [`Stream::capture_or_run`] did.
+#[allow(clippy::large_enum_variant, reason = "one is made for a capture, and taken apart at once")]
 #[derive(Debug)]
 #[must_use = "captured work has not run yet"]
 pub enum CaptureOutcome {

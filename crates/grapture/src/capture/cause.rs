@@ -146,6 +146,13 @@ impl<'a> Cause<'a> {
         self.shared.members.iter().map(fork).collect()
     }
 
+    /// The operation that made a node, by the number of the node.
+    pub(super) fn of_node(&self, node: usize) -> Option<LoggedOperation> {
+        let is_node = |(_, entry): &(usize, &Entry)| entry.operation.kind().is_node();
+        let mut made = self.log.iter().enumerate().filter(is_node);
+        made.nth(node).map(|(index, entry)| self.logged(index, entry))
+    }
+
     fn logged(&self, index: usize, entry: &Entry) -> LoggedOperation {
         // SAFETY: it is in the log of a capture that is open, as `own` and the lock that `shared`
         // comes from show: the owners there have the kernel (O2).

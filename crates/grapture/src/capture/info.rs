@@ -4,7 +4,8 @@ use std::ptr;
 
 use grapture_sys::{
     CU_STREAM_CAPTURE_STATUS_ACTIVE, CU_STREAM_CAPTURE_STATUS_INVALIDATED,
-    CU_STREAM_CAPTURE_STATUS_NONE, CUgraphNode, CUstreamCaptureStatus, Function,
+    CU_STREAM_CAPTURE_STATUS_NONE, CUgraph, CUgraphEdgeData, CUgraphNode, CUstreamCaptureStatus,
+    Function,
 };
 
 use crate::error::CudaResult;
@@ -88,43 +89,53 @@ impl Stream {
 
     /// With names: the capture is this library's, and nothing is submitted to it meanwhile.
     fn read_capture_info(&self, names: Option<&NodeNames>) -> CudaResult<CaptureInfo> {
+        let whole = names.and_then(|names| Some((names, self.raw_capture_info()?)));
+        match whole {
+            Some((names, raw)) => Ok(raw?.into_info(Some(names))),
+            None => {
+                let (status, id) = self.capture_id()?;
+                Ok(RawInfo { status, id, ..RawInfo::default() }.into_info(None))
+            }
+        }
+    }
+
+    /// All that the driver says of the stream's capture; none from a driver before 11.3.
+    pub(super) fn raw_capture_info(&self) -> Option<CudaResult<RawInfo>> {
         let mut raw = RawInfo::default();
         let driver = self.driver();
-        if names.is_some() && driver.has(Function::cuStreamGetCaptureInfo_v3) {
-            let mut edges = ptr::null();
+        let told = if driver.has(Function::cuStreamGetCaptureInfo_v3) {
             self.with(|functions, stream| {
-                // SAFETY: a live stream, and every out-pointer is a live local.
+                // SAFETY: a live stream, and every out-pointer is a live field.
                 unsafe {
                     (functions.cuStreamGetCaptureInfo_v3)(
                         stream,
                         &mut raw.status,
                         &mut raw.id,
-                        ptr::null_mut(),
+                        &mut raw.graph,
                         &mut raw.dependencies,
-                        &mut edges,
+                        &mut raw.edges,
                         &mut raw.count,
                     )
                 }
-            })?;
-        } else if names.is_some() && driver.has(Function::cuStreamGetCaptureInfo_v2) {
+            })
+        } else if driver.has(Function::cuStreamGetCaptureInfo_v2) {
             self.with(|functions, stream| {
-                // SAFETY: a live stream, and every out-pointer is a live local.
+                // SAFETY: a live stream, and every out-pointer is a live field.
                 unsafe {
                     (functions.cuStreamGetCaptureInfo_v2)(
                         stream,
                         &mut raw.status,
                         &mut raw.id,
-                        ptr::null_mut(),
+                        &mut raw.graph,
                         &mut raw.dependencies,
                         &mut raw.count,
                     )
                 }
-            })?;
+            })
         } else {
-            let (status, id) = self.capture_id()?;
-            return Ok(RawInfo { status, id, ..RawInfo::default() }.into_info(None));
-        }
-        Ok(raw.into_info(names))
+            return None;
+        };
+        Some(told.map(|()| raw))
     }
 
     /// The status and the number of the stream's capture, by the cheapest call that tells.
@@ -138,11 +149,16 @@ impl Stream {
     }
 }
 
-struct RawInfo {
-    status: CUstreamCaptureStatus,
+/// What the driver says of a stream's capture. The handles and arrays are valid until the next call
+/// on the capture.
+pub(super) struct RawInfo {
+    pub(super) status: CUstreamCaptureStatus,
     id: u64,
-    dependencies: *const CUgraphNode,
-    count: usize,
+    pub(super) graph: CUgraph,
+    pub(super) dependencies: *const CUgraphNode,
+    /// Null from a driver before 12.3: all of them are full ones.
+    pub(super) edges: *const CUgraphEdgeData,
+    pub(super) count: usize,
 }
 
 impl Default for RawInfo {
@@ -150,24 +166,35 @@ impl Default for RawInfo {
         RawInfo {
             status: CU_STREAM_CAPTURE_STATUS_NONE,
             id: 0,
+            graph: ptr::null_mut(),
             dependencies: ptr::null(),
+            edges: ptr::null(),
             count: 0,
         }
     }
 }
 
 impl RawInfo {
+    /// The nodes that what is recorded next waits for.
+    ///
+    /// # Safety
+    ///
+    /// There was no call on the capture since this was told, and there is none meanwhile.
+    pub(super) unsafe fn nodes(&self) -> &[CUgraphNode] {
+        if self.count == 0 {
+            return &[];
+        }
+        // SAFETY: NVIDIA: the array has `count` entries and stays valid until the next call on the
+        // stream; the rest is the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.dependencies, self.count) }
+    }
+
     fn into_info(self, names: Option<&NodeNames>) -> CaptureInfo {
         let active = self.status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
         let dependencies = names.filter(|_| active).map(|names| {
-            let nodes = if self.count == 0 {
-                &[]
-            } else {
-                // SAFETY: NVIDIA: the array has `count` entries and stays valid until the next
-                // call on the stream. With names, this thread began the capture and makes no other
-                // call, and the lock of its log keeps the others out.
-                unsafe { std::slice::from_raw_parts(self.dependencies, self.count) }
-            };
+            // SAFETY: with names, this thread began the capture and makes no other call, and the
+            // lock of its log keeps the others out.
+            let nodes = unsafe { self.nodes() };
             nodes.iter().map(|node| names.id(*node)).collect()
         });
         CaptureInfo { status: self.status.into(), id: active.then_some(self.id), dependencies }

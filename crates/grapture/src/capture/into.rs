@@ -6,10 +6,11 @@ use std::ptr;
 
 use grapture_sys::{CUDA_ERROR_NOT_SUPPORTED, CUgraph, CUgraphNode, Function};
 
+use crate::capture::body::Nesting;
 use crate::capture::escape::{EscapePolicy, Watch};
 use crate::capture::{CaptureLog, CaptureMode, StreamGraphCapture, check_begin};
 use crate::error::{CudaError, CudaResult};
-use crate::graph::{Graph, NodeId};
+use crate::graph::{Graph, NodeId, NodeNames};
 use crate::reclaim::drop_contained;
 use crate::stream::Stream;
 
@@ -63,11 +64,24 @@ impl Stream {
         }
         check_begin(self)?;
         let target = graph.capture_target(self, after)?;
-        let capture = begin(self, graph, &target.after, mode)?;
+        let (raw, names) = (graph.raw(), Some(graph.names().clone()));
+        let nesting = Nesting::of_body(graph.root());
+        let capture = begin(self, raw, &target.after, mode, names, nesting)?;
         let recorded = catch_unwind(AssertUnwindSafe(|| record(&capture)));
         let last = self.capture_info();
         let (ended, owners, lines) = capture.end_driver(end);
         let kept = match (ended, &recorded, &last) {
+            (Ok(_), ..) if capture.nesting.is_lost() => {
+                // As a broken one; it is leaked.
+                graph.lose(target);
+                drop_contained(owners);
+                capture.nesting.check()
+            }
+            (Ok(_), Ok(Ok(())), Ok(_)) if capture.nesting.failed().is_some() => {
+                graph.drop_captured(target);
+                drop_contained(owners);
+                capture.nesting.check()
+            }
             (Ok(_), Ok(Ok(())), Ok(_)) => graph.keep_captured(target, owners, lines),
             (Ok(_), ..) => {
                 graph.drop_captured(target);
@@ -86,26 +100,30 @@ impl Stream {
     }
 }
 
-/// Begins the driver's capture. Who gets it ends it.
-fn begin<'s>(
+/// Begins the driver's capture into a graph, whose nodes are named so. Who gets it ends it.
+pub(super) fn begin<'s>(
     stream: &'s Stream,
-    graph: &Graph,
+    graph: CUgraph,
     after: &[CUgraphNode],
     mode: CaptureMode,
+    names: Option<NodeNames>,
+    nesting: Nesting,
 ) -> CudaResult<StreamGraphCapture<'s>> {
     let log = stream.with_gate(CaptureLog::new);
     let id = CaptureLog::open(&log, stream, || {
-        let begin = || begin_raw(stream, graph.raw(), after, mode);
+        let begin = || begin_raw(stream, graph, after, mode);
         stream.context().begin_capture(stream.is_blocking(), begin)?;
         // Without its number it is taken for its own at the end. To end it here would be to lose
         // the graph.
         let id = stream.capture_id().or_else(|_| stream.capture_id());
         Ok(id.ok().map(|(_, id)| id))
     })?;
-    log.set_names(graph.names().clone());
-    // Whatever the closure does, `capture_into` ends it.
+    if let Some(names) = names {
+        log.set_names(names);
+    }
     let (context, ended, watch) = (None, true, Watch::new(EscapePolicy::default()));
-    Ok(StreamGraphCapture { stream, log, context, id, ended, watch, _not_send: PhantomData })
+    let _not_send = PhantomData;
+    Ok(StreamGraphCapture { stream, log, context, id, ended, watch, nesting, _not_send })
 }
 
 fn begin_raw(

@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
-use grapture_sys::CUDA_ERROR_INVALID_VALUE;
+use grapture_sys::{CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_INVALID_VALUE};
 
 use crate::capture::cause::{Cause, Failure};
 use crate::capture::error::CaptureError;
@@ -15,7 +15,7 @@ use crate::capture::logged::LoggedOperation;
 use crate::capture::recorded::{Labels, Recorded};
 use crate::error::{CudaError, CudaResult};
 use crate::graph::{GraphKey, NodeNames};
-use crate::operation::Operation;
+use crate::operation::{Line, Operation};
 use crate::retain::Owners;
 use crate::stream::Stream;
 
@@ -72,6 +72,21 @@ pub(crate) struct SharedRecording {
     pub(super) members: Vec<Member>,
     /// How the nodes are named, if the capture goes into a graph that there was.
     names: Option<NodeNames>,
+    /// The line of a conditional node whose body is being captured: nothing is recorded meanwhile.
+    suspended: Option<&'static Location<'static>>,
+}
+
+/// A capture that records nothing.
+pub(crate) struct Suspended<'a> {
+    log: &'a CaptureLog,
+}
+
+impl Drop for Suspended<'_> {
+    fn drop(&mut self) {
+        self.log.gate.shared().suspended = None;
+        // INVARIANT: the capture is still open, so that no other thread claims its part.
+        assert!(self.log.gate.own().claim(), "a capture is resumed on its thread");
+    }
 }
 
 /// A stream that joined a capture.
@@ -172,6 +187,9 @@ impl CaptureLog {
             return Some(recorded);
         }
         let mut shared = self.shared()?;
+        if let Some(line) = shared.suspended {
+            return Some(Err(is_suspended(line)));
+        }
         let before = self.gate.recorded().load(Ordering::Relaxed);
         Some(shared.record(&self.gate, before, stream, operation, retain, call))
     }
@@ -190,6 +208,46 @@ impl CaptureLog {
         Cause::of(&self.gate, Some(&own), &self.gate.shared()).last()
     }
 
+    /// [`record`](CaptureLog::record) of an operation that takes more than one driver call, while no
+    /// other thread submits to the capture. None, and no call, on another thread than the one that
+    /// began the capture, which submits without a lock.
+    pub(crate) fn record_alone(
+        &self,
+        stream: &Stream,
+        operation: Operation,
+        retain: impl FnOnce(&mut Owners),
+        calls: impl FnOnce() -> CudaResult<()>,
+    ) -> Option<CudaResult<()>> {
+        let mut own = self.own()?;
+        Some(own.record(&self.gate, stream, operation, retain, || {
+            let _shared = self.gate.shared();
+            calls()
+        }))
+    }
+
+    /// Has the capture record nothing until the guard is dropped, on any thread: the body of a
+    /// conditional node, which came by that line, is captured beside it.
+    pub(crate) fn suspend(&self, line: &'static Location<'static>) -> Suspended<'_> {
+        // Without its part this thread goes the way of the others, which looks.
+        self.gate.shared().suspended = Some(line);
+        self.gate.own().release();
+        Suspended { log: self }
+    }
+
+    /// Why nothing can be recorded now, if a body is being captured.
+    #[cold]
+    pub(crate) fn suspended(&self) -> Option<CudaError> {
+        self.shared()?.suspended.map(is_suspended)
+    }
+
+    /// The operation that made a node, by the number of the node, on the thread that began the
+    /// capture.
+    #[cold]
+    pub(crate) fn node_operation(&self, node: usize) -> Option<LoggedOperation> {
+        let own = self.own()?;
+        Cause::of(&self.gate, Some(&own), &self.gate.shared()).of_node(node)
+    }
+
     /// Runs `look` while no operation of the capture can be submitted. None on another thread than
     /// the one that began the capture, which submits without a lock.
     pub(crate) fn paused<R>(&self, look: impl FnOnce(&NodeNames) -> R) -> Option<R> {
@@ -205,6 +263,8 @@ impl CaptureLog {
     pub(crate) fn retain(&self, retain: impl FnOnce(&mut Owners)) {
         if let Some(mut own) = self.own() {
             retain(&mut own.owners);
+        } else if let Some(mut shared) = self.shared() {
+            retain(&mut shared.owners);
         }
     }
 
@@ -378,6 +438,20 @@ impl SharedRecording {
             .push((before, Entry { operation, stream: stream.with_gate(|gate| id_of(gate)) }));
         Ok(())
     }
+}
+
+/// Refuses what is submitted to a capture while a body is captured.
+#[cold]
+fn is_suspended(line: &'static Location<'static>) -> CudaError {
+    CudaError::refused(
+        CUDA_ERROR_ILLEGAL_STATE,
+        "stream",
+        format!(
+            "its capture waits until the body of the conditional node at {} is captured: submit \
+             to the body's stream, or after the body",
+            Line(line),
+        ),
+    )
 }
 
 /// Refuses an event of a capture that is over.

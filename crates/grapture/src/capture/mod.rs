@@ -2,7 +2,9 @@
 
 mod attempt;
 mod barred;
+mod body;
 mod cause;
+mod conditional;
 mod error;
 mod error_text;
 pub(crate) mod escape;
@@ -30,6 +32,7 @@ use grapture_sys::{
     CUstreamCaptureMode, CUstreamCaptureStatus, Function,
 };
 
+use crate::capture::body::Nesting;
 use crate::context::Context;
 use crate::drop_error::reported_after;
 use crate::error::{CudaError, CudaResult, check};
@@ -42,6 +45,7 @@ use crate::tell;
 pub use attempt::{Attempt, CaptureOutcome};
 pub use barred::BarredCall;
 pub(crate) use barred::{BarredCalls, is_barred};
+pub(crate) use body::{BodyPlace, capture_body};
 pub use error::CaptureError;
 use escape::Watch;
 pub use escape::{EscapePolicy, Escapes};
@@ -84,6 +88,7 @@ pub struct StreamGraphCapture<'s> {
     id: Option<u64>,
     ended: bool,
     watch: Watch,
+    nesting: Nesting,
     // Whether another thread may end it depends on its mode, which is no type (O8).
     _not_send: PhantomData<*const ()>,
 }
@@ -125,8 +130,9 @@ impl<'s> StreamGraphCapture<'s> {
         let id = reported_after(|| CaptureLog::open(&log, stream, begin))?;
         tell::of_begin(id, options.mode());
         let (context, ended) = (Some(stream.context().clone()), false);
-        let watch = Watch::new(options.policy());
-        Ok(StreamGraphCapture { stream, log, context, id, ended, watch, _not_send: PhantomData })
+        let (watch, nesting) = (Watch::new(options.policy()), Nesting::default());
+        let _not_send = PhantomData;
+        Ok(StreamGraphCapture { stream, log, context, id, ended, watch, nesting, _not_send })
     }
 
     /// The stream.
@@ -200,6 +206,8 @@ impl<'s> StreamGraphCapture<'s> {
     /// As [`end`](StreamGraphCapture::end), but for the instantiation.
     #[track_caller]
     pub fn end_graph(mut self) -> CudaResult<Graph> {
+        // The drop then ends the capture.
+        self.nesting.check()?;
         let end = Location::caller();
         self.ended = true;
         let context = self.context.take();
@@ -290,10 +298,24 @@ impl<'s> StreamGraphCapture<'s> {
 
     /// Ends the driver's capture if it is open and this one, and throws the recording away.
     fn abandon(&self) {
+        if self.nesting.is_lost() {
+            return self.leave();
+        }
         // Asked twice, since a stream that is left capturing is worse than one call too many.
         if self.is_ours().or_else(|_| self.is_ours()).unwrap_or(false) {
             abandon(self.stream);
         }
+    }
+
+    /// Ends the driver's capture, and leaks what it recorded: to destroy that would crash. If the
+    /// capture is not valid, its end would destroy it: then the stream is left in it for good.
+    #[cold]
+    fn leave(&self) {
+        let mut raw = ptr::null_mut();
+        if !self.is_active() || self.end_raw(&mut raw).is_err() {
+            std::mem::forget(self.stream.clone());
+        }
+        tracing::error!("a graph with the broken body of a conditional node is leaked");
     }
 
     fn close<R>(

@@ -101,6 +101,7 @@ fn node_of(kind: OperationKind) -> Option<NodeKind> {
         OperationKind::EventWaitExternal => NodeKind::EventWait,
         OperationKind::Allocation => NodeKind::MemAlloc,
         OperationKind::Free => NodeKind::MemFree,
+        OperationKind::Conditional => NodeKind::Conditional,
     })
 }
 

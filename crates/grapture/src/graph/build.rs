@@ -18,11 +18,11 @@ use crate::retain::{Owners, Share};
 use crate::stream::other_context_than;
 
 /// What a call that adds a node gets.
-pub(super) struct Place<'a> {
-    pub(super) functions: &'a Functions,
-    pub(super) graph: CUgraph,
-    pub(super) after: *const CUgraphNode,
-    pub(super) count: usize,
+pub(crate) struct Place<'a> {
+    pub(crate) functions: &'a Functions,
+    pub(crate) graph: CUgraph,
+    pub(crate) after: *const CUgraphNode,
+    pub(crate) count: usize,
 }
 
 impl Graph {

@@ -195,6 +195,7 @@ impl InstantiateOptions {
                 format!("{:#x} has a bit that is no flag", self.flags.bits()),
             ));
         }
+        graph.check_bodies()?;
         match &self.upload {
             Some(stream) => crate::graph::exec::check_launch_stream(&graph.context, stream),
             None => Ok(()),

@@ -1,12 +1,15 @@
 //! [`Graph`]: work that was recorded or built, to look at, to change and to make executable.
 
 mod batch_node;
+mod body;
+mod body_nodes;
 mod buckets;
 mod build;
 mod cache;
 mod captured;
 mod child;
 mod clone;
+mod conditional;
 mod copy_node;
 mod edit;
 mod edits;
@@ -24,6 +27,7 @@ mod params;
 mod profile;
 mod read;
 mod save;
+mod steer;
 mod update;
 mod update_error;
 
@@ -48,8 +52,14 @@ use crate::topology::Topology;
 use crate::topology::names::Names;
 
 pub use batch_node::{BatchNode, MemoryOperation, WaitFor, Word};
+use body::Branches;
+pub use body::GraphBody;
+pub(crate) use body_nodes::{body_leaves, body_misfit};
 pub use buckets::Buckets;
+pub(crate) use build::Place;
 pub use cache::{CacheCounters, CacheLimits, CachedExec, GraphCache};
+pub(crate) use conditional::Branch;
+pub use conditional::{Condition, Decider, Decides, WordCondition};
 pub use copy_node::CopyNode;
 use edits::Edits;
 pub use exec::GraphExec;
@@ -64,6 +74,7 @@ pub use params::{CopyEnd, NodeParams};
 pub use profile::{NodeProfile, Profile, Timing};
 use read::Reader;
 pub use save::Bindings;
+pub(crate) use steer::launch_steering;
 pub use update::{Outcome, UpdateOptions};
 pub use update_error::{UpdateError, UpdateReason};
 
@@ -87,6 +98,8 @@ pub struct Graph {
     clone_of: Option<GraphKey>,
     /// What the capture recorded that made it.
     pub(super) recorded: Recorded,
+    /// What conditional nodes need; none unless it is a body or one was built.
+    branches: Option<Box<Branches>>,
     // Not `Sync`, see above (O8).
     _not_sync: PhantomData<Cell<()>>,
 }
@@ -128,6 +141,7 @@ impl Graph {
             allocations: Vec::new(),
             recorded: Recorded::default(),
             clone_of: None,
+            branches: None,
             _not_sync: PhantomData,
         }
     }

@@ -7,6 +7,7 @@ mod retire;
 mod share;
 
 use std::any::Any;
+use std::mem::MaybeUninit;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -133,9 +134,12 @@ impl Owners {
         self.retain(memory);
     }
 
-    /// Makes room for the first owners, so that the first operation need not.
+    /// Makes room for the first owners, so that the first operation need not. It is written to
+    /// here: to count an owner waits for what was written before, and so for the cache.
     pub(crate) fn reserve(&mut self) {
         self.list.reserve(2 * RECENT);
+        let room = self.list.spare_capacity_mut();
+        room.iter_mut().take(2 * RECENT).for_each(|room| *room = MaybeUninit::zeroed());
     }
 
     /// Keeps a value alive that nothing else shares.

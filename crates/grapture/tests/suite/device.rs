@@ -12,6 +12,7 @@ both_tiers!(
     a_context_tells_its_memory,
     a_context_tells_the_priorities_of_streams,
     nothing_here_changes_the_current_context,
+    a_context_is_current_while_its_guard_lives,
     a_supported_feature_has_its_functions,
 );
 
@@ -78,6 +79,29 @@ fn nothing_here_changes_the_current_context(setup: &Setup) {
     let _buffer = grapture::DeviceBuffer::<u32>::zeroed(&setup.context, 1).unwrap();
     let _pinned = grapture::PinnedBuffer::<u32>::zeroed(&setup.context, 1).unwrap();
     assert_eq!(current(), before);
+}
+
+fn a_context_is_current_while_its_guard_lives(setup: &Setup) {
+    let current = || {
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: a live out-pointer.
+        let code = unsafe { (setup.driver.as_raw().functions().cuCtxGetCurrent)(&mut raw) };
+        assert_eq!(code.0, 0);
+        raw
+    };
+    let own = setup.context.as_raw();
+    assert!(current().is_null());
+    let outer = setup.context.make_current().unwrap();
+    let inner = setup.context.make_current().unwrap();
+    // What creates something leaves it as it is.
+    setup.assert_usable(&setup.stream());
+    assert_eq!(current(), own);
+    drop(inner);
+    assert_eq!(current(), own);
+    drop(outer);
+    assert!(current().is_null());
+    setup.assert_usable(&setup.stream());
+    assert!(current().is_null());
 }
 
 fn a_supported_feature_has_its_functions(setup: &Setup) {
@@ -165,4 +189,22 @@ fn sim_failures_of_the_driver_come_through() {
             assert_eq!(error, expected, "{function:?}");
         }
     }
+}
+
+/// A context that is current is asked for, and not made so again.
+#[test]
+fn sim_a_current_context_is_not_pushed() {
+    let sim = Simulation::new(SimConfig::default());
+    let setup = Setup::on(Driver::from(sim.driver()));
+    let graph = grapture::Graph::new(&setup.context).unwrap();
+    let pushes = || sim.calls(Function::cuCtxPushCurrent_v2);
+    let before = pushes();
+    graph.instantiate().unwrap();
+    assert_eq!(pushes(), before + 1);
+    let current = setup.context.make_current().unwrap();
+    let before = pushes();
+    graph.instantiate().unwrap();
+    setup.stream();
+    assert_eq!(pushes(), before);
+    drop(current);
 }

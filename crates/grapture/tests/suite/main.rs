@@ -18,6 +18,8 @@ mod capture;
 mod capture_into;
 mod capture_threads;
 mod cause;
+mod conditional;
+mod conditional_failures;
 mod device;
 mod escape;
 mod exec_follow;
