@@ -374,6 +374,7 @@ impl CachedExec {
     ///
     /// As [`GraphExec::launch`].
     #[inline]
+    #[track_caller]
     pub fn launch(&self, stream: &Stream) -> CudaResult<()> {
         self.lock().launch(stream)
     }

@@ -72,10 +72,19 @@ impl Graph {
     #[doc(alias = "cuGraphInstantiateWithParams")]
     #[doc(alias = "cuGraphInstantiateWithFlags")]
     pub fn instantiate_with(&self, options: &InstantiateOptions) -> CudaResult<GraphExec> {
+        self.make_executable(options, || LaunchAttributes::of(self))
+    }
+
+    /// `attributes` gives what is known of the kernels' launch attributes.
+    fn make_executable(
+        &self,
+        options: &InstantiateOptions,
+        attributes: impl FnOnce() -> CudaResult<LaunchAttributes>,
+    ) -> CudaResult<GraphExec> {
         options.check(self)?;
         self.require_frees()?;
         let node_count = self.node_count()?;
-        let attributes = LaunchAttributes::of(self)?;
+        let attributes = attributes()?;
         let _span = tell::in_instantiation(node_count);
         let raw = self.instantiate_raw(options).inspect_err(|error| {
             tracing::debug!(%error, "a graph could not be instantiated");
@@ -90,7 +99,9 @@ impl Graph {
     ///
     /// As [`instantiate`](Graph::instantiate); the graph is dropped then.
     pub fn into_exec(self) -> CudaResult<GraphExec> {
-        let exec = self.instantiate()?;
+        let options = InstantiateOptions::new();
+        // What an update asks of the graph can be asked when there is one.
+        let exec = self.make_executable(&options, || Ok(LaunchAttributes::Unread))?;
         Ok(exec.with_source(self))
     }
 

@@ -41,6 +41,8 @@ pub(super) enum LaunchAttributes {
     Known(Box<Known>),
     /// They cannot be read.
     Unknown,
+    /// They are read when they are asked for, from the graph that the executable keeps.
+    Unread,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,40 +110,31 @@ impl LaunchAttributes {
 impl Known {
     /// Reads those of a graph, and of the graphs that it embeds. False: a part of it cannot be read.
     fn read(&mut self, graph: &Reader<'_>) -> CudaResult<bool> {
-        self.read_nodes(graph)?;
-        // The bodies of conditional nodes are not told.
-        if !self.read_embedded(graph)? {
-            return Ok(false);
-        }
-        if self.distinct.len() > 1 {
+        let readable = self.read_nodes(graph)?;
+        if readable && self.distinct.len() > 1 {
             self.read_dependencies(graph, 0)?;
         }
-        Ok(true)
+        Ok(readable)
     }
 
-    fn read_nodes(&mut self, graph: &Reader<'_>) -> CudaResult<()> {
+    fn read_nodes(&mut self, graph: &Reader<'_>) -> CudaResult<bool> {
+        let mut embedding = Vec::new();
         for node in graph.nodes()? {
             let which = match graph.kind(node)? {
                 NodeKind::Kernel => Some(self.place(values(graph, node)?)),
+                // The bodies of conditional nodes are not told.
+                NodeKind::Conditional => return Ok(false),
+                NodeKind::ChildGraph => {
+                    embedding.push(node);
+                    None
+                }
                 _ => None,
             };
             self.nodes.push(which);
         }
-        Ok(())
-    }
-
-    fn read_embedded(&mut self, graph: &Reader<'_>) -> CudaResult<bool> {
-        for node in graph.nodes()? {
-            match graph.kind(node)? {
-                NodeKind::ChildGraph => {
-                    let child = graph.child(node)?;
-                    self.read_nodes(&child)?;
-                    if !self.read_embedded(&child)? {
-                        return Ok(false);
-                    }
-                }
-                NodeKind::Conditional => return Ok(false),
-                _ => {}
+        for node in embedding {
+            if !self.read_nodes(&graph.child(node)?)? {
+                return Ok(false);
             }
         }
         Ok(true)

@@ -136,6 +136,9 @@ impl GraphExec {
     /// Has the driver give every node the parameters of its pair in `graph`.
     fn update_in_place(&mut self, graph: &Graph) -> CudaResult<()> {
         let attributes = LaunchAttributes::of(graph)?;
+        if let (LaunchAttributes::Unread, Some(source)) = (&self.attributes, &self.source) {
+            self.attributes = LaunchAttributes::of(source)?;
+        }
         if !self.attributes.fits(&attributes) {
             let node = self.attributes.first_other(&attributes, graph);
             return Err(UpdateError::of_attributes(graph, node).into());

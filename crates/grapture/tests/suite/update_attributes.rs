@@ -9,6 +9,7 @@ use grapture::{
 both_tiers! {
     another_cluster_is_made_anew,
     a_strict_update_names_the_kernel_of_another_cluster,
+    attributes_of_a_graph_that_is_kept_are_read_when_need_be,
     an_attribute_that_is_set_in_the_graph_is_made_anew,
     attributes_of_embedded_graphs_count,
     the_same_attributes_on_other_nodes_are_made_anew,
@@ -79,6 +80,22 @@ fn a_strict_update_names_the_kernel_of_another_cluster(setup: &Setup) {
     );
     let CudaError::Update(error) = error else { panic!("{error:?}") };
     assert_eq!(error.node(), Some(other.nodes().unwrap()[0].id()));
+}
+
+fn attributes_of_a_graph_that_is_kept_are_read_when_need_be(setup: &Setup) {
+    let stream = setup.stream();
+    let mut word = DeviceBuffer::<u32>::zeroed(&setup.context, 1).unwrap();
+    let mut kept =
+        |cluster| clustered(setup, &stream, &mut word, (cluster, 1)).into_exec().unwrap();
+    let (mut plain, mut pair) = (kept(None), kept(Some(2)));
+    let mut graph = |cluster| clustered(setup, &stream, &mut word, (cluster, 2));
+    let changed = Some(UpdateReason::AttributesChanged);
+    assert_eq!(reason(&mut plain, &graph(None)), None);
+    assert_eq!(reason(&mut plain, &graph(Some(2))), changed);
+    assert!(plain.graph().is_none());
+    assert_eq!(reason(&mut plain, &graph(Some(2))), None);
+    assert_eq!(reason(&mut pair, &graph(Some(2))), None);
+    assert_eq!(reason(&mut pair, &graph(Some(4))), changed);
 }
 
 fn an_attribute_that_is_set_in_the_graph_is_made_anew(setup: &Setup) {
