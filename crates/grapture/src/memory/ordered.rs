@@ -168,7 +168,7 @@ impl Release {
             // must not be touched while a blocking stream captures: the whole context is waited
             // for, which is refused while any of its streams captures.
             let context = other.context();
-            return match context.driver().relaxed(|_| context.synchronize()) {
+            return match context.driver().relaxed(|_| context.finish()) {
                 Ok(()) => Ok(true),
                 Err(CudaError::Refused(_)) => Ok(false),
                 Err(error) => Err(error),

@@ -250,7 +250,7 @@ impl Pending {
                 false => Err(CudaError::NotReady),
             },
             // Which thread submitted is not known: the whole context is waited for.
-            (true, true) => self.stream.driver().relaxed(|_| self.stream.context().synchronize()),
+            (true, true) => self.stream.driver().relaxed(|_| self.stream.context().finish()),
             (true, false) => Err(CudaError::NotReady),
         }
     }
