@@ -169,6 +169,12 @@ impl Context {
     #[doc(alias = "cuCtxSynchronize")]
     #[track_caller]
     pub fn synchronize(&self) -> CudaResult<()> {
+        let location = Location::caller();
+        self.finish().map_err(|error| self.failed(error, "Context::synchronize", location))
+    }
+
+    /// Waits for all work submitted to the context, unless a stream of it captures.
+    pub(crate) fn finish(&self) -> CudaResult<()> {
         let Some(_waiting) = self.inner.captures.wait() else {
             return Err(CudaError::refused(
                 CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
@@ -179,7 +185,6 @@ impl Context {
         };
         // SAFETY: the call takes no pointer; `enter` has made the context current.
         self.enter(|functions| check(unsafe { (functions.cuCtxSynchronize)() }))
-            .map_err(|error| self.failed(error, "Context::synchronize", Location::caller()))
     }
 
     /// The raw handle. It stays valid as long as a handle of this context lives.

@@ -46,6 +46,9 @@ enum LastRecord {
         /// that is open, and then the node's counts (measured).
         external: bool,
     },
+    /// By a node of a graph, at each of its launches. Before the first the mark of a capture that
+    /// has ended still stands (measured).
+    Node,
 }
 
 impl LastRecord {
@@ -53,6 +56,7 @@ impl LastRecord {
     fn by_a_node(&mut self) {
         match self {
             LastRecord::Captured { external, .. } => *external = true,
+            LastRecord::Node => {}
             other => *other = LastRecord::Eager,
         }
     }
@@ -255,13 +259,17 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// [`CudaError::Refused`] if the stream does not capture, or is one of another driver.
-    /// [`CudaError::NotSupported`]: the driver is older than 11.1.
+    /// [`CudaError::Refused`] if the stream does not capture, or is one of another driver; or if the
+    /// event was last recorded in a capture that has ended, where the driver would invalidate the
+    /// stream's. [`CudaError::NotSupported`]: the driver is older than 11.1.
     #[doc(alias = "cuStreamWaitEvent")]
     #[track_caller]
     pub fn wait_external(&self, stream: &Stream) -> CudaResult<()> {
         self.require_driver(stream)?;
         require_capture(stream)?;
+        // Held over the call: nobody records the event in a capture meanwhile.
+        let last_record = self.lock();
+        self.require_no_old_mark(&last_record)?;
         stream.submit(
             Operation::new(OperationKind::EventWaitExternal),
             |owners| owners.retain(&self.inner),
@@ -344,6 +352,18 @@ impl Event {
         Err(CudaError::refused(CUDA_ERROR_INVALID_HANDLE, "event", problem))
     }
 
+    /// Refuses an event that stands for a point of a capture that has ended.
+    fn require_no_old_mark(&self, last_record: &LastRecord) -> CudaResult<()> {
+        let old = match last_record {
+            LastRecord::Never | LastRecord::Eager => false,
+            LastRecord::Captured { log, .. } => !log.is_open(),
+            // Only the driver knows whether the graph was launched; it has no answer for an old
+            // mark (measured).
+            LastRecord::Node => self.inner.event.is_complete() == Err(CudaError::InvalidValue),
+        };
+        if old { Err(has_ended()) } else { Ok(()) }
+    }
+
     /// A handle of one driver means nothing to another.
     fn require_driver(&self, stream: &Stream) -> CudaResult<()> {
         if self.inner.event.context().driver().same(stream.driver()) {
@@ -359,7 +379,7 @@ impl Event {
     fn lock(&self) -> MutexGuard<'_, LastRecord> {
         let mut last = self.inner.last_record.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(&*last, LastRecord::Captured { log, external: true } if !log.is_open()) {
-            *last = LastRecord::Eager;
+            *last = LastRecord::Node;
         }
         last
     }
@@ -367,7 +387,7 @@ impl Event {
 
 fn refuse_captured(last_record: &LastRecord) -> CudaResult<()> {
     match last_record {
-        LastRecord::Never | LastRecord::Eager => Ok(()),
+        LastRecord::Never | LastRecord::Eager | LastRecord::Node => Ok(()),
         LastRecord::Captured { .. } => Err(CudaError::refused(
             CUDA_ERROR_CAPTURED_EVENT,
             "event",
@@ -396,7 +416,8 @@ fn check_wait<'a>(
     capturing: Option<&CaptureLog>,
 ) -> CudaResult<Option<&'a CaptureLog>> {
     let (code, problem) = match (recorded, capturing) {
-        (LastRecord::Never | LastRecord::Eager, None) | (LastRecord::Never, Some(_)) => {
+        (LastRecord::Never | LastRecord::Eager | LastRecord::Node, None)
+        | (LastRecord::Never, Some(_)) => {
             return Ok(None);
         }
         (LastRecord::Captured { log, .. }, None) if log.is_open() => return Ok(Some(log)),
@@ -407,7 +428,7 @@ fn check_wait<'a>(
             "it was recorded in another capture than the stream's, and captures cannot be merged: \
              end one and add its graph to the other as a child",
         ),
-        (LastRecord::Eager, Some(_)) => (
+        (LastRecord::Eager | LastRecord::Node, Some(_)) => (
             CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
             "it was recorded outside the stream's capture: wait for it before the capture begins, \
              or use `wait_external` to wait at every launch",

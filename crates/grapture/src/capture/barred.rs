@@ -1,9 +1,10 @@
 //! Calls of this library that are no operations and that the driver refused for the sake of a
 //! capture: they may have broken it.
 //!
-//! Such a call is refused before the driver sees it, unless a capture begins on another thread
-//! between the check and the driver call. To close that gap too, a capture could only begin when
-//! nobody waits for the device, and it could be what they wait for.
+//! Such a call is refused before the driver sees it, but for a wait for an event or for the legacy
+//! stream, if the event is recorded in a capture, or a blocking stream begins to capture, on another
+//! thread between the check and the driver call. Nothing is held over such a wait: what it waits for
+//! may be that very thread.
 
 use std::fmt;
 use std::panic::Location;
@@ -29,7 +30,7 @@ pub struct BarredCall {
 }
 
 impl BarredCall {
-    /// The function of this library, such as `Context::synchronize`.
+    /// The function of this library, such as `Event::synchronize`.
     pub fn function(&self) -> &'static str {
         self.function
     }

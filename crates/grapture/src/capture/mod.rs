@@ -95,7 +95,8 @@ pub struct StreamGraphCapture<'s> {
 
 impl<'s> StreamGraphCapture<'s> {
     /// Begins to capture the stream. Nothing submitted before is part of it or waited for, but for a
-    /// call that another thread is making on the stream, such as a wait for it.
+    /// call that another thread is making on the stream, such as a wait for it, and for a wait for
+    /// the whole context.
     ///
     /// # Errors
     ///

@@ -294,7 +294,7 @@ impl Pending {
             // Which stream it was is not known here: the whole context is waited for.
             None if wait => {
                 let context = self.stream.context();
-                return context.driver().relaxed(|_| context.synchronize());
+                return context.driver().relaxed(|_| context.finish());
             }
             None => false,
         };

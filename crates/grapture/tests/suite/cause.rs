@@ -433,6 +433,7 @@ fn each_kind_of_operation_has_its_name(setup: &Setup) {
     say("external event record", OperationKind::EventRecordExternal, &mut || {
         event.record_external(&stream)
     });
+    let event = Event::new(&setup.context).unwrap();
     say("external event wait", OperationKind::EventWaitExternal, &mut || {
         event.wait_external(&stream)
     });

@@ -20,6 +20,7 @@ both_tiers! {
     an_event_of_a_capture_is_refused_on_another_thread,
     waits_across_captures_are_refused_on_another_thread,
     a_wait_on_another_thread_breaks_no_capture_that_begins,
+    an_external_wait_for_an_event_of_an_ended_capture_is_refused,
 }
 
 const LEGACY: &str = "stream: it is the legacy default stream, and a blocking stream of its context \
@@ -259,4 +260,39 @@ fn a_wait_on_another_thread_breaks_no_capture_that_begins(setup: &Setup) {
         over.store(true, Ordering::SeqCst);
         assert!(captured.iter().all(Result::is_ok), "{captured:?}");
     });
+}
+
+/// The mark of a capture stays on the event until it is recorded by work that runs.
+fn an_external_wait_for_an_event_of_an_ended_capture_is_refused(setup: &Setup) {
+    let (stream, other) = (setup.stream(), setup.stream());
+    let event = Event::new(&setup.context).unwrap();
+    let wait = || {
+        let capture = StreamGraphCapture::begin(&stream, CU_STREAM_CAPTURE_MODE_GLOBAL).unwrap();
+        let waited = event.wait_external(&stream);
+        assert_active(&capture, "an external wait");
+        capture.end().unwrap();
+        waited
+    };
+    let refused = "event: it was last recorded in a capture that has ended: record it again before \
+                   the wait";
+    wait().unwrap();
+    other
+        .capture(CaptureMode::Relaxed, |_| {
+            event.record(&other)?;
+            // While that capture is open the mark does no harm.
+            wait()
+        })
+        .unwrap();
+    assert_eq!(wait().unwrap_err().to_string(), refused);
+    // A node that would record it has not run yet.
+    let graph = other.capture(CaptureMode::Relaxed, |_| event.record_external(&other)).unwrap();
+    let exec = graph.instantiate().unwrap();
+    assert_eq!(wait().unwrap_err().to_string(), refused);
+    exec.launch(&other).unwrap();
+    wait().unwrap();
+    other.capture(CaptureMode::Relaxed, |_| event.record(&other)).unwrap();
+    assert_eq!(wait().unwrap_err().to_string(), refused);
+    event.record(&other).unwrap();
+    wait().unwrap();
+    other.synchronize().unwrap();
 }
