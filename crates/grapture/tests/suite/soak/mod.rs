@@ -1,4 +1,4 @@
-//! The soak: threads that capture, launch, hand over and drop at random, and check every result
+//! The soak: threads that capture, launch, update, hand over and drop at random, and check every result
 //! bit for bit.
 //!
 //! It is short, unless `GRAPTURE_SOAK_SECONDS` says how long it is to last: `cargo xtask soak`.
@@ -60,6 +60,7 @@ struct Counts {
     steps: AtomicUsize,
     captures: AtomicUsize,
     launches: AtomicUsize,
+    updates: AtomicUsize,
     checks: AtomicUsize,
     failures: AtomicUsize,
 }
@@ -142,6 +143,10 @@ fn step(field: &Field, random: &mut Random, streams: &piece::Streams, pieces: &m
             Outcome::Wanted => {}
         },
         _ if pieces.is_empty() => {}
+        5 => {
+            let piece = random.below(pieces.len());
+            pieces[piece].change(field, random, streams);
+        }
         _ => {
             let piece = random.below(pieces.len());
             pieces[piece].launch(field, random, streams);
@@ -183,10 +188,11 @@ impl std::fmt::Display for Counts {
         let of = |count: &AtomicUsize| count.load(Ordering::Relaxed);
         write!(
             f,
-            "{} steps, {} captures, {} launches, {} checks, {} failures asked for;",
+            "{} steps, {} captures, {} launches, {} updates, {} checks, {} failures asked for;",
             of(&self.steps),
             of(&self.captures),
             of(&self.launches),
+            of(&self.updates),
             of(&self.checks),
             of(&self.failures)
         )
