@@ -1,4 +1,4 @@
-//! The soak: threads that capture, launch, hand over and drop at random, and check every result
+//! The soak: threads that capture, launch, update, hand over and drop at random, and check every result
 //! bit for bit.
 //!
 //! It is short, unless `GRAPTURE_SOAK_SECONDS` says how long it is to last: `cargo xtask soak`.
@@ -18,11 +18,14 @@ use piece::{Outcome, Piece};
 use plan::Random;
 
 const THREADS: u64 = 8;
-/// How many steps each thread makes in a quarter of a short soak.
-const SHORT: usize = 12;
+/// How often everything is dropped and counted.
+const PARTS: u64 = 12;
+/// How many steps each thread makes in a part of a short soak.
+const SHORT: usize = 4;
 /// How many pieces a thread keeps.
 const KEPT: usize = 4;
-/// By how much memory may grow after the first quarter, in bytes: allocators keep some.
+/// By how much memory may be more after the second half than at any time of the first, in bytes:
+/// allocators keep some.
 const SLACK: usize = 48 << 20;
 
 mod sim_tier {
@@ -60,6 +63,7 @@ struct Counts {
     steps: AtomicUsize,
     captures: AtomicUsize,
     launches: AtomicUsize,
+    updates: AtomicUsize,
     checks: AtomicUsize,
     failures: AtomicUsize,
 }
@@ -82,12 +86,13 @@ fn soak(setup: Setup) {
         tokens: Arc::default(),
         counts: Counts::default(),
     };
-    let mut first = None;
-    for quarter in 1..=4 {
-        let until = seconds.map(|all: u64| Instant::now() + Duration::from_secs(all) / 4);
+    let mut most = Memory::default();
+    for part in 1..=PARTS {
+        let until =
+            seconds.map(|all: u64| Instant::now() + Duration::from_secs(all) / PARTS as u32);
         std::thread::scope(|scope| {
             for thread in 0..THREADS {
-                let (field, seed) = (&field, seed ^ quarter << 16 ^ thread << 8);
+                let (field, seed) = (&field, seed ^ part << 16 ^ thread << 8);
                 scope.spawn(move || work(field, Random::new(seed), until));
             }
         });
@@ -96,8 +101,12 @@ fn soak(setup: Setup) {
         field.setup.driver.reclaim();
         field.setup.wait_until(|| field.tokens.load(Ordering::SeqCst) == 0);
         let memory = Memory::now(&field.setup);
-        println!("quarter {quarter}: {} {memory}", field.counts);
-        memory.assert_flat(first.get_or_insert(memory), seconds.is_some());
+        println!("{part} of {PARTS}: {} {memory}", field.counts);
+        if part <= PARTS / 2 {
+            most = most.max(memory);
+        } else if part == PARTS && seconds.is_some() {
+            memory.assert_flat(most);
+        }
     }
     drop(field);
     if seconds.is_some() {
@@ -106,7 +115,7 @@ fn soak(setup: Setup) {
     assert_eq!(reported.load(Ordering::SeqCst), 0, "releases failed");
 }
 
-/// What one thread does in a quarter.
+/// What one thread does in a part.
 fn work(field: &Field, mut random: Random, until: Option<Instant>) {
     let mut pieces = Vec::new();
     let streams = piece::streams(field);
@@ -142,6 +151,10 @@ fn step(field: &Field, random: &mut Random, streams: &piece::Streams, pieces: &m
             Outcome::Wanted => {}
         },
         _ if pieces.is_empty() => {}
+        5 => {
+            let piece = random.below(pieces.len());
+            pieces[piece].change(field, random, streams);
+        }
         _ => {
             let piece = random.below(pieces.len());
             pieces[piece].launch(field, random, streams);
@@ -149,7 +162,7 @@ fn step(field: &Field, random: &mut Random, streams: &piece::Streams, pieces: &m
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Memory {
     device: usize,
     host: usize,
@@ -164,10 +177,15 @@ impl Memory {
         Memory { device: device.total_bytes - device.free_bytes, host }
     }
 
+    fn max(self, other: Memory) -> Memory {
+        let (device, host) = (self.device.max(other.device), self.host.max(other.host));
+        Memory { device, host }
+    }
+
     #[track_caller]
-    fn assert_flat(&self, first: &Memory, alone: bool) {
-        assert!(self.device <= first.device + SLACK, "{self} of the device, first {first}");
-        assert!(!alone || self.host <= first.host + SLACK, "{self} of the host, first {first}");
+    fn assert_flat(self, most: Memory) {
+        assert!(self.device <= most.device + SLACK, "{self}; in the first half at most {most}");
+        assert!(self.host <= most.host + SLACK, "{self}; in the first half at most {most}");
     }
 }
 
@@ -183,10 +201,11 @@ impl std::fmt::Display for Counts {
         let of = |count: &AtomicUsize| count.load(Ordering::Relaxed);
         write!(
             f,
-            "{} steps, {} captures, {} launches, {} checks, {} failures asked for;",
+            "{} steps, {} captures, {} launches, {} updates, {} checks, {} failures asked for;",
             of(&self.steps),
             of(&self.captures),
             of(&self.launches),
+            of(&self.updates),
             of(&self.checks),
             of(&self.failures)
         )

@@ -105,6 +105,24 @@ impl Parts {
         (parts, numbers)
     }
 
+    fn record_all(
+        &mut self,
+        steps: &[Step],
+        field: &Field,
+        capture: &StreamGraphCapture<'_>,
+        side: &Stream,
+    ) -> CudaResult<()> {
+        for (index, step) in steps.iter().enumerate() {
+            self.record(*step, &field.setup, capture.stream(), side)?;
+            // Makes and drops what a capture bars.
+            if index % 5 == 0 {
+                drop(DeviceBuffer::<u32>::alloc(&field.setup.context, 16)?);
+                capture.retain(Token::new(field));
+            }
+        }
+        Ok(())
+    }
+
     fn record(
         &mut self,
         step: Step,
@@ -153,14 +171,7 @@ impl Piece {
         };
         field.counts.captures.fetch_add(1, Ordering::Relaxed);
         let record = |capture: &StreamGraphCapture<'_>| {
-            for (index, step) in steps.iter().enumerate() {
-                parts.record(*step, &field.setup, stream, &streams.side)?;
-                // Makes and drops what a capture bars.
-                if index % 5 == 0 {
-                    drop(DeviceBuffer::<u32>::alloc(&field.setup.context, 16)?);
-                    capture.retain(Token::new(field));
-                }
-            }
+            parts.record_all(&steps, field, capture, &streams.side)?;
             match breaks {
                 Break::Never => Ok(()),
                 Break::Error => Err(CudaError::NotFound),
@@ -191,6 +202,28 @@ impl Piece {
         }
         // Another thread may go on with it, for which this one's default stream is out of reach.
         streams.default().synchronize().unwrap();
+    }
+
+    /// Has it do something else from now on: the same with other values, or anything.
+    pub fn change(&mut self, field: &Field, random: &mut Random, streams: &Streams) {
+        let steps: Vec<_> = match random.below(3) {
+            0 => (0..random.below(12)).map(|_| Step::any(random)).collect(),
+            _ => self.steps.iter().map(|step| step.varied(random)).collect(),
+        };
+        let stream = streams.any(random);
+        let graph = stream.capture(mode(random), |capture| {
+            self.parts.record_all(&steps, field, capture, &streams.side)
+        });
+        match self.exec.update(&graph.unwrap()) {
+            Ok(_) => {
+                self.steps = steps;
+                self.graph = None;
+                field.counts.updates.fetch_add(1, Ordering::Relaxed);
+            }
+            // It would be made anew, and another thread captures the stream of its last launch.
+            Err(CudaError::Refused(_)) => _ = asked(field),
+            Err(error) => panic!("{steps:?} for {:?}: {error}", self.steps),
+        }
     }
 
     /// Compares all numbers, and drops it.

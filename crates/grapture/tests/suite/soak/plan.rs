@@ -57,6 +57,20 @@ impl Step {
     }
 }
 
+impl Step {
+    /// The same with another value.
+    pub fn varied(self, random: &mut Random) -> Step {
+        match self {
+            Step::Add(_) => Step::Add(random.value()),
+            Step::MulAdd(_, value) => Step::MulAdd(random.value(), value),
+            Step::Fill(_) => Step::Fill(random.value()),
+            Step::FromHost(_) => Step::FromHost(random.value()),
+            Step::Fork(_) => Step::Fork(random.value()),
+            Step::Save | Step::Restore | Step::FromPinned | Step::ToPinned | Step::Count => self,
+        }
+    }
+}
+
 /// The numbers of a piece, as they are to be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
