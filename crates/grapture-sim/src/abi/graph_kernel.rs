@@ -80,6 +80,8 @@ impl<'a> KernelParams<'a> {
         attributes: LaunchAttributes,
     ) -> Result<NodeParams, CUresult> {
         let (function, context, kernel) = if self.function != 0 {
+            // A real driver crashes where none is current, whatever the parameters say.
+            state.current()?;
             let function = state.functions.find(self.function).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
             let context = state.functions.get(function).map(|known| known.context);
             (function, context.ok_or(CUDA_ERROR_INVALID_HANDLE)?, None)
@@ -103,15 +105,7 @@ impl<'a> KernelParams<'a> {
 }
 
 fn add_kernel(sim: &Sim, place: Place<'_>, params: KernelParams<'_>) -> Answer {
-    add(sim, place, |state, _| {
-        needs_a_context(state)?;
-        params.node(sim, state, LaunchAttributes::default())
-    })
-}
-
-/// A real driver crashes where none is current, whatever the parameters say.
-fn needs_a_context(state: &mut State) -> Answer {
-    state.current().map(drop)
+    add(sim, place, |state, _| params.node(sim, state, LaunchAttributes::default()))
 }
 
 /// The attributes of a kernel node's parameters.
@@ -124,7 +118,6 @@ pub(super) fn attributes_of(params: &NodeParams) -> Result<LaunchAttributes, CUr
 
 fn set_kernel(sim: &Sim, node: Ptr<CUgraphNode_st>, params: KernelParams<'_>) -> Answer {
     set(sim, node, |state, old| {
-        needs_a_context(state)?;
         let attributes = attributes_of(old)?;
         params.node(sim, state, attributes)
     })

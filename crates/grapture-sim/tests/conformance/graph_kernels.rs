@@ -429,13 +429,16 @@ fn dangerous_kernel_nodes_without_a_context(rig: &Rig) {
     };
     let none = null::<CUgraphNode>();
     let node = make!(rig, cuGraphAddKernelNode_v2(graph, none, 0, &params));
+    let exec = rig.instantiate(graph);
     ok!(rig, cuCtxSetCurrent(null_mut()));
     let codes = [
         cu!(rig, cuGraphAddKernelNode_v2(&mut null_mut(), graph, none, 0, &params)),
         cu!(rig, cuGraphKernelNodeSetParams_v2(node, &params)),
+        cu!(rig, cuGraphExecKernelNodeSetParams_v2(exec, node, &params)),
     ];
     ok!(rig, cuCtxSetCurrent(rig.context));
-    assert_eq!((codes, rig.nodes(graph).len()), ([201; 2], 1));
+    assert_eq!((codes, rig.nodes(graph).len()), ([201; 3], 1));
+    ok!(rig, cuGraphExecDestroy(exec));
     ok!(rig, cuGraphDestroy(graph));
     ok!(rig, cuModuleUnload(kernels.module));
 }

@@ -385,5 +385,5 @@ unsafe fn add_kernel(
         // SAFETY: as above. The node acts on the context that is current, which is the graph's.
         unsafe { (functions.cuGraphAddKernelNode)(node, graph, after, count, &old) }
     };
-    context.enter(|_| check(add()))
+    context.entered(|_| check(add()))
 }

@@ -4,9 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use grapture_sys::{
-    CUDA_ERROR_INVALID_VALUE, CUDA_KERNEL_NODE_PARAMS_v2, CUgraphNode, Function, Functions,
-};
+use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUDA_KERNEL_NODE_PARAMS_v2, CUgraphNode, Function};
 
 use crate::error::{CudaError, CudaResult, check};
 use crate::event::Event;
@@ -345,7 +343,9 @@ impl Graph {
             self.require_memory(memory)?;
             self.require_order(memory.allocated_by, node)?;
         }
-        set(self)?;
+        // Without a context that is current the driver crashes for a kernel, whatever the parameters
+        // say, and finds no memory that a node of a graph allocates (measured).
+        self.context.entered(|_| set(self))?;
         self.edits.node(node);
         owners.graph_memory().for_each(|memory| memory.add_user(node));
         drop_contained(self.share_mut().set(node, owners));
@@ -371,26 +371,22 @@ impl Graph {
     }
 }
 
-/// Without a context that is current the driver crashes, whatever the parameters say (measured).
-///
 /// # Safety
 ///
-/// A kernel node of the graph, and the parameters of a live kernel of its context.
+/// A kernel node of the graph, whose context is current, and the parameters of a live kernel of it.
 unsafe fn set_kernel(
     graph: &Graph,
     node: CUgraphNode,
     params: &CUDA_KERNEL_NODE_PARAMS_v2,
 ) -> CudaResult<()> {
-    let set = |functions: &Functions| {
-        if graph.context.driver().has(Function::cuGraphKernelNodeSetParams_v2) {
-            // SAFETY: the caller's promise.
-            return unsafe { (functions.cuGraphKernelNodeSetParams_v2)(node, params) };
-        }
-        let old = before_contexts(params);
-        // SAFETY: the caller's promise. The context that is current is the graph's.
-        unsafe { (functions.cuGraphKernelNodeSetParams)(node, &old) }
-    };
-    graph.context.enter(|functions| check(set(functions)))
+    let functions = graph.functions();
+    if graph.context.driver().has(Function::cuGraphKernelNodeSetParams_v2) {
+        // SAFETY: the caller's promise.
+        return check(unsafe { (functions.cuGraphKernelNodeSetParams_v2)(node, params) });
+    }
+    let old = before_contexts(params);
+    // SAFETY: the caller's promise. The context that is current is the graph's.
+    check(unsafe { (functions.cuGraphKernelNodeSetParams)(node, &old) })
 }
 
 #[cold]
