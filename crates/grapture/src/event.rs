@@ -255,13 +255,19 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// [`CudaError::Refused`] if the stream does not capture, or is one of another driver.
+    /// [`CudaError::Refused`] if the stream does not capture, or is one of another driver, or the
+    /// event was last recorded in a capture that has ended.
     /// [`CudaError::NotSupported`]: the driver is older than 11.1.
     #[doc(alias = "cuStreamWaitEvent")]
     #[track_caller]
     pub fn wait_external(&self, stream: &Stream) -> CudaResult<()> {
         self.require_driver(stream)?;
         require_capture(stream)?;
+        // The driver refuses what stands for a node of a graph, and not for a point of a stream.
+        let last_record = self.lock();
+        if matches!(&*last_record, LastRecord::Captured { log, .. } if !log.is_open()) {
+            return Err(has_ended());
+        }
         stream.submit(
             Operation::new(OperationKind::EventWaitExternal),
             |owners| owners.retain(&self.inner),
