@@ -23,6 +23,7 @@ both_tiers! {
     an_event_is_recorded_where_it_is_said_to_be,
     an_external_record_leaves_the_mark_of_the_capture,
     an_external_record_after_a_capture_can_be_waited_for,
+    an_event_of_an_ended_capture_is_no_point_to_wait_for,
     the_legacy_stream_joins_no_capture,
     a_released_value_may_ask_for_the_release_of_others,
     a_retained_value_that_panics_is_contained,
@@ -264,6 +265,22 @@ fn an_external_record_after_a_capture_can_be_waited_for(setup: &Setup) {
             code => Err(code),
         }
     );
+}
+
+fn an_event_of_an_ended_capture_is_no_point_to_wait_for(setup: &Setup) {
+    let stream = setup.stream();
+    let event = Event::new(&setup.context).unwrap();
+    let graph = stream.capture(CaptureMode::Relaxed, |_| event.record(&stream)).unwrap();
+    drop(graph);
+    let graph = stream.capture(CaptureMode::Relaxed, |capture| {
+        let text = refusal(event.wait_external(&stream));
+        assert!(text.contains("in a capture that has ended"), "{text}");
+        assert!(capture.is_active());
+        Ok(())
+    });
+    assert_eq!(graph.unwrap().node_count().unwrap(), 0);
+    event.record(&stream).unwrap();
+    stream.capture(CaptureMode::Relaxed, |_| event.wait_external(&stream)).unwrap();
 }
 
 fn the_legacy_stream_joins_no_capture(setup: &Setup) {

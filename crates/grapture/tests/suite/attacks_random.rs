@@ -223,7 +223,7 @@ impl<'a> Program<'a> {
             0..=2 => allowed("record", event.record(stream)),
             3 | 4 => known_by_the_driver("wait", event.wait(stream)),
             5 => allowed("record_external", event.record_external(stream)),
-            6 => allowed("wait_external", event.wait_external(stream)),
+            6 => known_by_the_driver("wait_external", event.wait_external(stream)),
             _ => known_by_the_driver("is_complete", event.is_complete().map(drop)),
         }
     }

@@ -5,6 +5,7 @@ mod common;
 
 mod allowed;
 mod attacks;
+mod attacks_graphs;
 mod attacks_memory;
 mod attacks_order;
 mod attacks_random;
