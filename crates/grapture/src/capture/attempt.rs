@@ -10,10 +10,6 @@ use crate::stream::Stream;
 #[allow(clippy::large_enum_variant, reason = "one is made for a capture, and taken apart at once")]
 #[derive(Debug)]
 #[must_use = "captured work has not run yet"]
-#[allow(
-    clippy::large_enum_variant,
-    reason = "it is taken apart where it is made, and a box is in the way"
-)]
 pub enum CaptureOutcome {
     /// The work is captured, and has not run.
     Captured(Graph),
