@@ -120,7 +120,9 @@ fn sim_what_was_replaced_and_cannot_be_waited_for_is_leaked() {
         let gate = Gate::new();
         gate.hold(&stream);
         exec.launch(&stream).unwrap();
+        // It is tried twice.
         sim.fail(failing, 1, CUDA_ERROR_UNKNOWN);
+        sim.fail(failing, 2, CUDA_ERROR_UNKNOWN);
         exec.update(&adding(&setup, &mut word, (2, 1), &tokens[1])).unwrap();
         setup.driver.reclaim();
         exec.launch(&stream).unwrap();
