@@ -14,6 +14,7 @@ mod legacy;
 mod log;
 mod logged;
 mod mode;
+mod open;
 mod options;
 mod recorded;
 mod thread_owned;
@@ -50,6 +51,7 @@ pub(crate) use legacy::LegacyBarrier;
 pub(crate) use log::{CaptureLog, has_ended};
 pub use logged::{FailedOperation, Fork, LoggedOperation};
 pub use mode::{CaptureMode, ThreadCaptureMode};
+pub(crate) use open::OpenCaptures;
 pub use options::CaptureOptions;
 pub(crate) use recorded::{Recorded, Source};
 
