@@ -37,7 +37,7 @@ const MIRI_TESTS: &[(&str, &[&str])] =
     &[("grapture", &["--test", "ownership"]), ("grapture-sim", &["--lib"])];
 /// The tests with threads.
 const THREAD_TESTS: &[(&str, &[&str])] = &[
-    ("grapture", &["--test", "ownership", "--test", "suite", "--", "sim_", "--skip", "proptest"]),
+    ("grapture", &["--test", "ownership", "--test", "suite", "--", "--skip", "gpu_"]),
     ("grapture-sim", &["--test", "control", "--test", "faults", "--test", "sequences"]),
 ];
 

@@ -11,6 +11,8 @@ mod capture {
     #[path = "../../grapture/src/capture/gate.rs"]
     pub(crate) mod gate;
     pub(crate) mod log;
+    #[path = "../../grapture/src/capture/open.rs"]
+    pub(crate) mod open;
     #[path = "../../grapture/src/capture/thread_owned.rs"]
     pub(crate) mod thread_owned;
 

@@ -8,6 +8,7 @@ use loom::thread;
 
 use crate::capture::CaptureLog;
 use crate::capture::gate::CaptureGate;
+use crate::capture::open::OpenCaptures;
 use crate::capture::thread_owned::ThreadOwned;
 use crate::sync::atomic::fences_before_loads;
 
@@ -132,6 +133,28 @@ pub fn a_stream_that_joins_runs_or_is_recorded() {
         });
         other.join().unwrap();
         submit(&gates[1], &streams[1]);
+    });
+}
+
+/// A thread waits for the whole context while another one captures: no wait is made in a capture.
+pub fn a_context_is_waited_for_outside_of_captures() {
+    check(|| {
+        let shared = Arc::new((OpenCaptures::default(), Stream::default()));
+        let its = shared.clone();
+        let captures = thread::spawn(move || {
+            let (open, stream) = &*its;
+            open.begin();
+            stream.set(true);
+            stream.set(false);
+            open.end();
+        });
+        for _ in 0..2 {
+            if let Some(_waiting) = shared.0.wait() {
+                assert!(!shared.1.submit(), "the context is waited for in a capture");
+            }
+        }
+        captures.join().unwrap();
+        assert!(shared.0.wait().is_some());
     });
 }
 

@@ -26,3 +26,8 @@ fn a_stream_that_joins_runs_or_is_recorded() {
 fn a_claimed_value_is_one_threads() {
     models::a_claimed_value_is_one_threads();
 }
+
+#[test]
+fn a_context_is_waited_for_outside_of_captures() {
+    models::a_context_is_waited_for_outside_of_captures();
+}

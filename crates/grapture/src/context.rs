@@ -4,16 +4,15 @@ use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
-use std::time::Duration;
 
 use grapture_sys::{
     CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUDA_SUCCESS, CUcontext, CUresult, Function, Functions,
 };
 
-use crate::capture::{BarredCalls, CaptureGate, LegacyBarrier};
+use crate::capture::{BarredCalls, CaptureGate, LegacyBarrier, OpenCaptures};
 use crate::context_lost::{Faults, Witness};
 use crate::device::Device;
 use crate::driver::Driver;
@@ -21,9 +20,6 @@ use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
 use crate::kernel::{Kernel, WeakKernel};
 use crate::operation::{Operation, OperationSite};
-
-/// How long who waits for waits rests at most before looking again.
-const LONGEST_PAUSE: Duration = Duration::from_micros(200);
 
 /// From how many threads on those that are gone are forgotten before another is added.
 const PRUNE_FROM: usize = 64;
@@ -51,8 +47,7 @@ pub(crate) struct ContextInner {
 /// what went wrong there.
 #[derive(Default)]
 pub(crate) struct ContextCaptures {
-    /// How many streams are in captures of this library.
-    open: AtomicUsize,
+    open: OpenCaptures,
     /// Whether a kernel may have been given launch attributes there: by this library, or by others
     /// who have a raw handle of a stream or a graph.
     attributes: AtomicBool,
@@ -61,47 +56,6 @@ pub(crate) struct ContextCaptures {
     faults: Faults,
     /// Those of the threads' default streams.
     threads: Mutex<HashMap<ThreadId, Arc<CaptureGate>>>,
-    /// How many threads wait for the whole context, which breaks every capture on it.
-    waiting: AtomicUsize,
-}
-
-/// A thread waits for the whole context.
-struct Waiting<'a>(&'a ContextCaptures);
-
-impl ContextCaptures {
-    /// Begins a wait for the whole context, unless a stream of it captures. Until the result is
-    /// dropped, none begins to.
-    fn wait(&self) -> Option<Waiting<'_>> {
-        self.waiting.fetch_add(1, Ordering::SeqCst);
-        let waiting = Waiting(self);
-        // Sequentially consistent with what is written above, as in `begin`: of a capture that
-        // begins and a wait, one sees the other.
-        (self.open.load(Ordering::SeqCst) == 0).then_some(waiting)
-    }
-
-    /// A stream is about to be captured.
-    fn begin(&self) {
-        self.open.fetch_add(1, Ordering::SeqCst);
-        if self.waiting.load(Ordering::SeqCst) > 0 {
-            self.wait_for_waits();
-        }
-    }
-
-    /// Waits until nobody waits for the context. Whoever comes is refused, so it ends.
-    #[cold]
-    fn wait_for_waits(&self) {
-        let mut pause = Duration::from_micros(1);
-        while self.waiting.load(Ordering::SeqCst) > 0 {
-            std::thread::sleep(pause);
-            pause = (2 * pause).min(LONGEST_PAUSE);
-        }
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::SeqCst);
-    }
 }
 
 enum ContextOrigin {
@@ -175,7 +129,7 @@ impl Context {
 
     /// Waits for all work submitted to the context, unless a stream of it captures.
     pub(crate) fn finish(&self) -> CudaResult<()> {
-        let Some(_waiting) = self.inner.captures.wait() else {
+        let Some(_waiting) = self.inner.captures.open.wait() else {
             return Err(CudaError::refused(
                 CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
                 "context",
@@ -383,10 +337,10 @@ impl Context {
     ) -> CudaResult<R> {
         let captures = &self.inner.captures;
         // Counted before it begins: nobody waits for the context from here on.
-        captures.begin();
+        captures.open.begin();
         let begun = if blocking { captures.legacy.begin(begin) } else { begin() };
         begun.inspect_err(|_| {
-            captures.open.fetch_sub(1, Ordering::Relaxed);
+            captures.open.end();
         })
     }
 
@@ -395,7 +349,7 @@ impl Context {
         if blocking {
             self.inner.captures.legacy.end();
         }
-        self.inner.captures.open.fetch_sub(1, Ordering::Relaxed);
+        self.inner.captures.open.end();
     }
 }
 

@@ -10,10 +10,6 @@ use crate::stream::Stream;
 #[allow(clippy::large_enum_variant, reason = "one is made for a capture, and taken apart at once")]
 #[derive(Debug)]
 #[must_use = "captured work has not run yet"]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is looked at once, and the graph is the usual one"
-)]
 pub enum CaptureOutcome {
     /// The work is captured, and has not run.
     Captured(Graph),

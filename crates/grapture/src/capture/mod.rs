@@ -16,6 +16,7 @@ mod legacy;
 mod log;
 mod logged;
 mod mode;
+mod open;
 mod options;
 mod recorded;
 mod thread_owned;
@@ -55,6 +56,7 @@ pub(crate) use legacy::LegacyBarrier;
 pub(crate) use log::{CaptureLog, has_ended};
 pub use logged::{FailedOperation, Fork, LoggedOperation};
 pub use mode::{CaptureMode, ThreadCaptureMode};
+pub(crate) use open::OpenCaptures;
 pub use options::CaptureOptions;
 pub(crate) use recorded::{Recorded, Source};
 
