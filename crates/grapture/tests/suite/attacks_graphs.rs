@@ -177,7 +177,7 @@ impl<'a> Program<'a> {
             2 => CopyNode::from_pinned(&mut first, pinned)
                 .and_then(|copy| graph.add_copy(copy, &after)),
             3 => CopyNode::to_pinned(pinned, &first).and_then(|copy| graph.add_copy(copy, &after)),
-            4 => graph.add_host(|| std::thread::yield_now(), &after),
+            4 => graph.add_host(std::thread::yield_now, &after),
             5 => graph.add_event_record(event, &after),
             6 => graph.add_event_wait(event, &after),
             _ => {
