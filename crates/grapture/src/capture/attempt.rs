@@ -10,7 +10,6 @@ use crate::stream::Stream;
 #[allow(clippy::large_enum_variant, reason = "one is made for a capture, and taken apart at once")]
 #[derive(Debug)]
 #[must_use = "captured work has not run yet"]
-#[allow(clippy::large_enum_variant, reason = "a graph is moved a few times, and boxes cost a call")]
 pub enum CaptureOutcome {
     /// The work is captured, and has not run.
     Captured(Graph),
