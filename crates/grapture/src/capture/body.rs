@@ -185,8 +185,9 @@ impl StreamGraphCapture<'_> {
             if ended == body { Ok(()) } else { Err(invalid.clone()) }
         };
         end().map_err(|error| {
-            // A call that failed before the driver saw the capture has left it open.
-            if !self.is_active() || end().is_err() {
+            // A call that failed before the driver saw the capture has left it open. In a context
+            // that is lost nothing is destroyed any more.
+            if !error.is_sticky() && (!self.is_active() || end().is_err()) {
                 self.nesting.lose();
             }
             error.code()

@@ -315,7 +315,14 @@ impl<'s> StreamGraphCapture<'s> {
     #[cold]
     fn leave(&self) {
         let mut raw = ptr::null_mut();
-        if !self.is_active() || self.end_raw(&mut raw).is_err() {
+        let left = match self.capture_status() {
+            Ok(CU_STREAM_CAPTURE_STATUS_NONE) => false,
+            Ok(CU_STREAM_CAPTURE_STATUS_ACTIVE) => self.end_raw(&mut raw).is_err(),
+            Ok(_) => true,
+            // In a context that is lost there is nothing to keep.
+            Err(error) => !error.is_sticky(),
+        };
+        if left {
             std::mem::forget(self.stream.clone());
         }
         tracing::error!("a graph with the broken body of a conditional node is leaked");

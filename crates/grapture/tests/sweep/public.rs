@@ -110,6 +110,8 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
             "Flush::drop",
             "PutBack::drop",
             "Restore::drop",
+            "Suspended::drop",
+            "Taken::drop",
             "Watch::drop",
         ],
     ),

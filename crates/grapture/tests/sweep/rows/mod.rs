@@ -4,6 +4,7 @@ pub mod build;
 pub mod cache;
 pub mod capture;
 pub mod captured;
+pub mod conditional;
 pub mod device;
 pub mod drops;
 pub mod event;
