@@ -220,13 +220,9 @@ impl ExecNode<'_> {
     pub fn set_child(&mut self, child: &Graph) -> CudaResult<()> {
         self.require_context(&child.context, "child")?;
         self.replace(NodeKind::ChildGraph, child.owners(), |exec, raw| {
-            // Kernels in it would crash the driver if no context were current, see `set_kernel`.
-            exec.context.entered(|functions| {
-                // SAFETY: as in `set_copy`, and a live graph that is borrowed, which the driver
-                // copies.
-                check(unsafe {
-                    (functions.cuGraphExecChildGraphNodeSetParams)(exec.raw, raw, child.raw)
-                })
+            // SAFETY: as in `set_copy`, and a live graph that is borrowed, which the driver copies.
+            check(unsafe {
+                (exec.functions().cuGraphExecChildGraphNodeSetParams)(exec.raw, raw, child.raw)
             })
         })
     }

@@ -7,8 +7,8 @@ use grapture_sys::{
     CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
     CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN,
     CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP, CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION,
-    CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, CUgraphNode, CUlaunchAttributeID,
-    CUlaunchAttributeValue, Function,
+    CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, CU_SHAREDMEM_CARVEOUT_DEFAULT,
+    CUgraphNode, CUlaunchAttributeID, CUlaunchAttributeValue, Function,
 };
 
 use crate::error::{CudaError, CudaResult, check};
@@ -180,6 +180,25 @@ fn plain() -> Values {
     ([[0; size_of::<CUlaunchAttributeValue>()]; IDS.len()], [0; 3])
 }
 
+/// Whether a value is what a kernel has of which nobody has set it: a node that was captured can
+/// tell others than one that was made.
+fn is_as_unset(id: CUlaunchAttributeID, value: &[u8]) -> bool {
+    let starts_with = |words: &[i32]| {
+        let bytes = words.iter().flat_map(|word| word.to_ne_bytes());
+        bytes.zip(value).all(|(one, other)| one == *other)
+    };
+    match id {
+        // A cluster of one block.
+        CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION => starts_with(&[1, 1, 1]),
+        // Each domain stands for itself.
+        CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP => value.starts_with(&[0, 1]),
+        CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT => {
+            starts_with(&[CU_SHAREDMEM_CARVEOUT_DEFAULT.0])
+        }
+        _ => false,
+    }
+}
+
 /// The values of a kernel node.
 fn values(graph: &Reader<'_>, node: CUgraphNode) -> CudaResult<Values> {
     let (mut attributes, _) = plain();
@@ -196,9 +215,8 @@ fn values(graph: &Reader<'_>, node: CUgraphNode) -> CudaResult<Values> {
             Err(CudaError::InvalidValue | CudaError::NotSupported) => {}
             Err(error) => return Err(error),
         }
-        if let (CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP, [0, remote @ 1, ..]) = (id, bytes) {
-            // Each domain stands for itself, unless it was set.
-            *remote = 0;
+        if is_as_unset(id, bytes) {
+            *bytes = [0; size_of::<CUlaunchAttributeValue>()];
         }
     }
     Ok((attributes, required_cluster(graph.context, graph.raw_kernel(node)?.func)?))

@@ -172,20 +172,17 @@ impl GraphExec {
             errorNode: ptr::null_mut(),
             errorFromNode: ptr::null_mut(),
         };
-        // With no context current, the driver crashes over the parameters of a kernel (measured).
-        let done = self.context.entered(|functions| {
-            let code = if driver.has(Function::cuGraphExecUpdate_v2) {
-                // SAFETY: a live executable graph and a live graph of one context that no other
-                // thread uses now (neither is `Sync`), and a live out-pointer.
-                unsafe { (functions.cuGraphExecUpdate_v2)(self.raw, graph.raw, &mut info) }
-            } else {
-                let (node, result) = (&mut info.errorNode, &mut info.result);
-                // SAFETY: as above.
-                unsafe { (functions.cuGraphExecUpdate)(self.raw, graph.raw, node, result) }
-            };
-            check(code)
-        });
-        Ok((done, info))
+        let functions = self.functions();
+        let code = if driver.has(Function::cuGraphExecUpdate_v2) {
+            // SAFETY: a live executable graph and a live graph of one context that no other thread
+            // uses now (neither is `Sync`), and a live out-pointer.
+            unsafe { (functions.cuGraphExecUpdate_v2)(self.raw, graph.raw, &mut info) }
+        } else {
+            let (node, result) = (&mut info.errorNode, &mut info.result);
+            // SAFETY: as above.
+            unsafe { (functions.cuGraphExecUpdate)(self.raw, graph.raw, node, result) }
+        };
+        Ok((check(code), info))
     }
 
     /// Notes that the nodes have the parameters of the graph's.
