@@ -22,6 +22,7 @@ use crate::context::ContextCore;
 use crate::engine::TaskId;
 use crate::event::Stamp;
 use crate::fault::Fault;
+use crate::graph::Allocation as GraphAllocation;
 use crate::memory::accesses::{AccessKind, Accesses};
 use crate::sim::Sim;
 
@@ -58,6 +59,9 @@ pub(crate) enum Work {
     Record(Arc<Stamp>),
     /// The stream-ordered end of an allocation, by its address.
     Free(u64),
+    /// The same for what a graph allocates, unless a later launch has it live again by then: there
+    /// is memory at the address from that launch on.
+    End(Arc<GraphAllocation>),
     /// Nothing, but keeps something alive until it is done.
     Hold(#[allow(dead_code, reason = "kept for its drop")] Keep),
     /// What a graph needs beyond the rest.
@@ -110,6 +114,14 @@ impl Work {
                 }
                 Ok(Next::Done)
             }
+            Work::End(allocation) => {
+                let (start, len) = (allocation.address, allocation.bytes);
+                sim.memory.free_unless(start, || allocation.is_live());
+                if let Some(accesses) = accesses {
+                    accesses.add(AccessKind::Write, 0, start, len as u64);
+                }
+                Ok(Next::Done)
+            }
             Work::Graph(graph) => graph.run(sim),
         }
     }
@@ -120,7 +132,7 @@ impl Work {
             Work::Kernel(kernel) => format!("kernel '{}'", kernel.name()),
             Work::Copy(_) => "a copy".into(),
             Work::Fill(_) => "a fill".into(),
-            Work::Free(_) => "a free".into(),
+            Work::Free(_) | Work::End(_) => "a free".into(),
             Work::MemOps(_) => "a memory operation".into(),
             Work::Host(_) | Work::Callback(_) => "a host function".into(),
             Work::Record(_) => "an event record".into(),
@@ -141,6 +153,7 @@ impl Work {
 
     /// Whether it is done even in a broken context: it only tidies up, or tells of the breaking.
     pub(crate) fn runs_after_fault(&self) -> bool {
-        matches!(self, Work::Empty | Work::Hold(_) | Work::Free(_) | Work::Callback(_))
+        use Work::{Callback, Empty, End, Free, Hold};
+        matches!(self, Empty | Hold(_) | Free(_) | End(_) | Callback(_))
     }
 }

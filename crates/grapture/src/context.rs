@@ -5,7 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::ThreadId;
 
 use grapture_sys::{
@@ -18,8 +18,11 @@ use crate::device::Device;
 use crate::driver::Driver;
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
+use crate::host_function;
 use crate::kernel::{Kernel, WeakKernel};
 use crate::operation::{Operation, OperationSite};
+use crate::reclaim::release_elsewhere;
+use crate::stream::{Stream, StreamInner};
 
 /// From how many threads on those that are gone are forgotten before another is added.
 const PRUNE_FROM: usize = 64;
@@ -56,6 +59,8 @@ pub(crate) struct ContextCaptures {
     faults: Faults,
     /// Those of the threads' default streams.
     threads: Mutex<HashMap<ThreadId, Arc<CaptureGate>>>,
+    /// The streams, but for default ones.
+    streams: Mutex<Vec<Weak<StreamInner>>>,
 }
 
 enum ContextOrigin {
@@ -323,6 +328,29 @@ impl Context {
         self.inner.captures.attributes.store(true, Ordering::Relaxed);
     }
 
+    /// Remembers a stream of the context, which is no default one.
+    pub(crate) fn add_stream(&self, stream: &Arc<StreamInner>) {
+        let streams = &self.inner.captures.streams;
+        let mut streams = streams.lock().unwrap_or_else(PoisonError::into_inner);
+        if streams.len() >= PRUNE_FROM && streams.len().is_power_of_two() {
+            streams.retain(|stream| stream.strong_count() > 0);
+        }
+        streams.push(Arc::downgrade(stream));
+    }
+
+    /// Whether no stream of the context that can be asked has work. Does not block. One that
+    /// captures cannot be asked, nor can the default ones.
+    pub(crate) fn seems_idle(&self) -> bool {
+        let streams = &self.inner.captures.streams;
+        let streams = streams.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        streams.iter().filter_map(Weak::upgrade).map(Stream::from).all(|stream| {
+            // SAFETY: a live stream that does not capture meanwhile.
+            let ask = || stream.with(|functions, raw| unsafe { (functions.cuStreamQuery)(raw) });
+            let asked = stream.driver().relaxed(|_| stream.outside_capture(ask));
+            asked != Err(CudaError::NotReady)
+        })
+    }
+
     /// Whether kernels here may have launch attributes. Who gave them one noted it before, on this
     /// thread or on one that has handed over the graph since.
     pub(crate) fn may_have_attributes(&self) -> bool {
@@ -396,6 +424,17 @@ impl Drop for ContextInner {
         match self.origin {
             ContextOrigin::Borrowed => {}
             ContextOrigin::Primary => {
+                if host_function::is_running() {
+                    let taken = ContextInner {
+                        raw: self.raw,
+                        device: self.device.clone(),
+                        origin: ContextOrigin::Primary,
+                        captures: self.captures.clone(),
+                        steering: Mutex::default(),
+                    };
+                    release_elsewhere(self.device.driver(), taken);
+                    return;
+                }
                 let driver = self.device.driver();
                 let functions = driver.functions();
                 // Version 2 came with driver 11.0; the first has the same signature.

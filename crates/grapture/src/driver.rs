@@ -164,6 +164,17 @@ impl Driver {
         self.inner.raw.has(function)
     }
 
+    /// Makes an allocation, and again if there was no room and something waited for its release.
+    pub(crate) fn with_room<R>(&self, mut alloc: impl FnMut() -> CudaResult<R>) -> CudaResult<R> {
+        match alloc() {
+            Err(CudaError::OutOfMemory) if self.inner.reclaimer.is_running() => {
+                self.reclaim();
+                alloc()
+            }
+            made => made,
+        }
+    }
+
     pub(crate) fn reclaimer(&self) -> &Reclaimer {
         &self.inner.reclaimer
     }

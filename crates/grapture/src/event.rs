@@ -187,6 +187,11 @@ impl Event {
         Ok(())
     }
 
+    /// What a capture keeps alive, and tells the event by.
+    pub(crate) fn inner(&self) -> &Arc<EventInner> {
+        &self.inner
+    }
+
     /// What a node with the event keeps alive, noted with the caller's line.
     #[track_caller]
     pub(crate) fn owners(&self) -> Owners {

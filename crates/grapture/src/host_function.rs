@@ -1,5 +1,6 @@
 //! Functions of the host in the order of a stream.
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -49,8 +50,8 @@ impl Stream {
     /// In a capture it becomes a node: it is called at every launch, and two executable graphs of
     /// one graph may call it at the same time, therefore `Fn` and `Sync` (O7). It must not call
     /// CUDA, or wait for anything that a stream does: the driver refuses such calls, or never comes
-    /// back from them. A handle that it drops may thus be leaked, which is
-    /// [reported](crate::set_drop_error_hook). If it panics, the panic is caught and
+    /// back from them. A handle of this library may be dropped in it: it is released on a thread
+    /// of the library. If it panics, the panic is caught and
     /// reported, and the stream goes on. It is not called after the context was lost.
     ///
     /// # Errors
@@ -120,8 +121,23 @@ unsafe extern "C" fn run_owned(data: *mut c_void) {
     reclaimer.release(Box::new(call));
 }
 
+thread_local! {
+    /// Whether this thread runs a host function now.
+    static RUNS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread runs a host function now, where the driver refuses every call.
+#[inline]
+pub(crate) fn is_running() -> bool {
+    RUNS.get()
+}
+
 fn run(call: &Call) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (call.function)())) {
+    // It cannot be nested: a host function of the simulated driver runs on no thread that waits.
+    RUNS.set(true);
+    let result = catch_unwind(AssertUnwindSafe(|| (call.function)()));
+    RUNS.set(false);
+    if let Err(payload) = result {
         tracing::error!("a host function panicked; the stream goes on");
         // It may hold a handle, or panic again when it is dropped: not here.
         call.reclaimer.release(Box::new(payload));

@@ -268,7 +268,7 @@ impl<'a> LaunchBuilder<'a> {
             pointer.write(self.pointer(argument));
             plain &= sizes.is_none_or(|sizes| sizes.get(index) == Some(&argument.bytes));
             if let Some(owner) = argument.owner {
-                plain &= owner.context().is(context) & !owner.is_ordered();
+                plain &= owner.context().is(context) & owner.is_plain();
             }
         }
         plain

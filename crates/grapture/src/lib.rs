@@ -46,7 +46,7 @@ pub use grapture_sys::{
 
 pub use capture::{
     Attempt, BarredCall, CaptureError, CaptureInfo, CaptureMode, CaptureOptions, CaptureOutcome,
-    CaptureStatus, EscapePolicy, Escapes, FailedOperation, Fork, LoggedOperation,
+    CaptureStatus, EscapePolicy, Escapes, FailedOperation, Fork, JoinPolicy, LoggedOperation,
     StreamGraphCapture, ThreadCaptureMode,
 };
 pub use context::{Context, CurrentContext};
@@ -68,7 +68,10 @@ pub use graph::{
 };
 pub use kernel::{BlockSize, Kernel, KernelAttributes};
 pub use launch::{KernelAttribute, LaunchBuilder, MemorySyncDomain};
-pub use memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceView, DeviceViewMut, Region2d};
+pub use memory::{
+    DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceView, DeviceViewMut, GraphOutput, Region2d,
+    Temporary,
+};
 pub use module::{JitError, JitOptions, Module};
 pub use operation::{OperationKind, OperationSite};
 pub use pinned::{PinnedBuffer, PinnedRead, PinnedWrite};

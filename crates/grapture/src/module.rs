@@ -17,7 +17,9 @@ use grapture_sys::{
 use crate::context::Context;
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check, write_code};
+use crate::host_function;
 use crate::kernel::Kernel;
+use crate::reclaim::release_elsewhere;
 
 /// How much of a compiler's log is kept, in bytes.
 const LOG_BYTES: usize = 16 * 1024;
@@ -354,6 +356,12 @@ fn text_of(buffer: &[u8]) -> String {
 
 impl Drop for ModuleInner {
     fn drop(&mut self) {
+        if host_function::is_running() {
+            let (raw, context) = (self.raw, self.context.clone());
+            let taken = ModuleInner { raw, context, log: Box::default() };
+            release_elsewhere(self.context.driver(), taken);
+            return;
+        }
         // SAFETY: made here, and this is the last handle; kernels and graphs hold one (O1, O2).
         // Measured: the call waits for kernels of the module that still run, and a capture bars
         // it, so the thread's mode is relaxed around it (O9).

@@ -52,6 +52,8 @@ kinds! {
     EventRecordExternal = "external event record",
     /// A node that waits for an event at every launch.
     EventWaitExternal = "external event wait",
+    /// A graph as one node.
+    ChildGraph = "child graph",
     /// A stream-ordered allocation.
     Allocation = "allocation",
     /// A stream-ordered release.

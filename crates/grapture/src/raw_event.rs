@@ -8,6 +8,8 @@ use grapture_sys::{CU_EVENT_DISABLE_TIMING, CU_EVENT_WAIT_DEFAULT, CUevent};
 use crate::context::Context;
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
+use crate::host_function;
+use crate::reclaim::release_elsewhere;
 use crate::stream::Stream;
 
 /// An event of the driver. Whoever records it or has a stream wait for it looks to captures; a query
@@ -100,6 +102,11 @@ impl RawEvent {
 
 impl Drop for RawEvent {
     fn drop(&mut self) {
+        if host_function::is_running() {
+            let taken = RawEvent { raw: self.raw, context: self.context.clone() };
+            release_elsewhere(self.context.driver(), taken);
+            return;
+        }
         // SAFETY: made here, and the last use. NVIDIA: an event that is not reached yet is
         // released when it is, and waits for it stand.
         let code = unsafe { (self.context.functions().cuEventDestroy_v2)(self.raw) };

@@ -1,25 +1,35 @@
 //! The reclaimer: a thread of the library on which things are released that must not be released
 //! where their last handle falls, or not yet (O3).
 //!
+//! Freeing memory waits for the whole device, and meanwhile the driver has nearly all calls of the
+//! process wait, launches included (measured). So what the thread frees is put off until the
+//! streams of the context are idle.
+//!
 //! What a graph owns waits there for the graph's last launch; what a host function captured comes
 //! from a thread of the driver's, where CUDA calls are forbidden. The thread's capture mode is
 //! relaxed for good, so a release breaks no capture (O9).
 
 use std::any::Any;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use crate::context::Context;
+use crate::driver::Driver;
 
 use grapture_sys as sys;
 use grapture_sys::CU_STREAM_CAPTURE_MODE_RELAXED;
 
 /// How long the thread rests before it asks again whether something can be released.
 const RETRY: Duration = Duration::from_millis(1);
+
+/// How long memory is kept at most when the device is never idle.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is dropped on the reclaimer's thread.
 pub(crate) type Bundle = Box<dyn Send>;
@@ -72,10 +82,15 @@ impl Reclaimer {
         ReclaimHandle { sender: sender.clone() }
     }
 
+    /// Whether something can be waiting for its release.
+    pub(crate) fn is_running(&self) -> bool {
+        self.sender.get().is_some() && !RECLAIMS.get()
+    }
+
     /// Waits until everything sent so far that is due is dropped. On the reclaimer's own thread,
     /// which drops something now, it cannot wait for itself.
     pub(crate) fn drain(&self) {
-        if self.sender.get().is_none() || RECLAIMS.get() {
+        if !self.is_running() {
             return;
         }
         let (done, wait) = mpsc::channel();
@@ -105,19 +120,73 @@ impl ReclaimHandle {
     }
 }
 
+/// Has the reclaimer release what was taken out of a handle that is dropped in a host function,
+/// where the driver refuses every call.
+#[cold]
+pub(crate) fn release_elsewhere<T: Send + 'static>(driver: &Driver, taken: T) {
+    driver.reclaimer().handle().release(Box::new(taken));
+}
+
 thread_local! {
     /// Whether this is a reclaimer's thread.
     static RECLAIMS: Cell<bool> = const { Cell::new(false) };
+    /// Whether what this thread drops is put off if it would wait for the device.
+    static PUTS_OFF: Cell<bool> = const { Cell::new(false) };
+    /// What was put off.
+    static PUT_OFF: RefCell<Vec<PutOff>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Something whose drop waits for the whole device.
+struct PutOff {
+    context: Context,
+    bundle: Bundle,
+    latest: Instant,
+}
+
+/// Whether a drop that waits for the whole device is put off on this thread.
+#[inline]
+pub(crate) fn puts_off() -> bool {
+    PUTS_OFF.get()
+}
+
+/// Puts the drop of `taken` off, which waits for all work of the context.
+#[cold]
+pub(crate) fn put_off<T: Send + 'static>(context: &Context, taken: T) {
+    let latest = Instant::now() + PATIENCE;
+    let put_off = PutOff { context: context.clone(), bundle: Box::new(taken), latest };
+    PUT_OFF.with_borrow_mut(|list| list.push(put_off));
+}
+
+/// Drops what was put off where the context is idle now, or all of it if it is `forced`.
+fn drop_put_off(forced: bool) {
+    let list = PUT_OFF.take();
+    let mut idle: Option<(Context, bool)> = None;
+    let (due, later): (Vec<_>, Vec<_>) = list.into_iter().partition(|put_off| {
+        if forced || put_off.latest <= Instant::now() {
+            return true;
+        }
+        match &idle {
+            Some((context, idle)) if context.same(&put_off.context) => *idle,
+            _ => idle.insert((put_off.context.clone(), put_off.context.seems_idle())).1,
+        }
+    });
+    PUT_OFF.set(later);
+    PUTS_OFF.set(false);
+    due.into_iter().for_each(|put_off| drop_contained(put_off.bundle));
+    PUTS_OFF.set(true);
 }
 
 fn run(driver: &sys::Driver, receiver: &Receiver<Message>) {
     RECLAIMS.set(true);
+    PUTS_OFF.set(true);
     let mut mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     // SAFETY: the pointer is a live local; a driver before 10.1 answers an error and has no modes.
     let _ = unsafe { (driver.functions().cuThreadExchangeStreamCaptureMode)(&mut mode) };
     let mut waiting: Vec<Box<dyn Deferred>> = Vec::new();
     loop {
-        let message = if waiting.is_empty() {
+        drop_put_off(false);
+        let none_put_off = PUT_OFF.with_borrow(Vec::is_empty);
+        let message = if waiting.is_empty() && none_put_off {
             receiver.recv().map_err(|_| RecvTimeoutError::Disconnected)
         } else {
             receiver.recv_timeout(RETRY)
@@ -127,10 +196,11 @@ fn run(driver: &sys::Driver, receiver: &Receiver<Message>) {
             Ok(Message::Defer(deferred)) => waiting.push(deferred),
             Ok(Message::Drained(done)) => {
                 release_due(&mut waiting);
+                drop_put_off(true);
                 let _ = done.send(());
             }
             Err(RecvTimeoutError::Timeout) => release_due(&mut waiting),
-            Err(RecvTimeoutError::Disconnected) if waiting.is_empty() => return,
+            Err(RecvTimeoutError::Disconnected) if waiting.is_empty() && none_put_off => return,
             Err(RecvTimeoutError::Disconnected) => {
                 release_due(&mut waiting);
                 thread::sleep(RETRY);

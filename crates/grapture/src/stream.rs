@@ -16,7 +16,9 @@ use crate::context::Context;
 use crate::driver::Driver;
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
+use crate::host_function;
 use crate::operation::Operation;
+use crate::reclaim::release_elsewhere;
 use crate::retain::Owners;
 
 /// The raw handle of the legacy default stream.
@@ -171,7 +173,11 @@ impl Stream {
         }
         let (context, exposed) = (context.clone(), AtomicBool::new(exposed));
         let blocking = OnceLock::new();
-        Stream { inner: Arc::new(StreamInner { raw, context, origin, gate, exposed, blocking }) }
+        let inner = Arc::new(StreamInner { raw, context, origin, gate, exposed, blocking });
+        if origin != StreamOrigin::Default {
+            inner.context.add_stream(&inner);
+        }
+        Stream { inner }
     }
 
     pub(crate) fn downgrade(&self) -> WeakStream {
@@ -413,6 +419,18 @@ pub(crate) fn other_context_than(what: &'static str, than: &str) -> CudaError {
 impl Drop for StreamInner {
     fn drop(&mut self) {
         if self.origin == StreamOrigin::Owned {
+            if host_function::is_running() {
+                let taken = StreamInner {
+                    raw: self.raw,
+                    context: self.context.clone(),
+                    origin: self.origin,
+                    gate: None,
+                    exposed: AtomicBool::default(),
+                    blocking: OnceLock::new(),
+                };
+                release_elsewhere(self.context.driver(), taken);
+                return;
+            }
             // SAFETY: made here or taken over, and this is the last handle. NVIDIA: the call
             // returns at once, and pending work completes. No capture records it: an open
             // capture holds its streams, also one that was forgotten.
@@ -439,6 +457,12 @@ impl PartialEq for WeakStream {
 }
 
 impl Eq for WeakStream {}
+
+impl From<Arc<StreamInner>> for Stream {
+    fn from(inner: Arc<StreamInner>) -> Stream {
+        Stream { inner }
+    }
+}
 
 impl PartialEq for Stream {
     /// Whether both are the same handle.

@@ -145,7 +145,7 @@ fn sim_a_copy_whose_wait_fails_is_waited_for() {
 }
 
 #[test]
-fn sim_a_failed_copy_in_a_capture_leaves_no_frozen_elements() {
+fn sim_a_failed_copy_in_a_capture_leaves_no_staged_elements() {
     let fixture = Fixture::new();
     let stream = &fixture.stream;
     let mut buffer = DeviceBuffer::<u32>::zeroed(&fixture.setup.context, 2).unwrap();
@@ -154,7 +154,7 @@ fn sim_a_failed_copy_in_a_capture_leaves_no_frozen_elements() {
             let mut failed = Ok(());
             // Whether the driver keeps the capture valid after the failure is not the point here.
             let _ = stream.capture(CaptureMode::Relaxed, |_| {
-                failed = buffer.copy_from_host(&[1, 2], stream);
+                failed = buffer.copy_from_host_staged(&[1, 2], stream);
                 Ok(())
             });
             failed

@@ -211,8 +211,10 @@ pub(crate) fn cuMemFreeAsync(sim: &Sim, address: CUdeviceptr, stream: Ptr<CUstre
         return Ok(());
     }
     capture::check_unsafe_call(&mut state)?;
-    if state.graphs.end_allocation(address) {
-        return stream::run_now(sim, &mut state, id, Work::Free(address)).map(drop);
+    if state.graphs.end_allocation(address)
+        && let Some(allocation) = state.graphs.allocation(address).cloned()
+    {
+        return stream::run_now(sim, &mut state, id, Work::End(allocation)).map(drop);
     }
     let found = sim.memory.find(address).filter(|a| a.start == address);
     match found.filter(|a| matches!(a.kind, Device | Pooled | Managed)) {

@@ -41,7 +41,7 @@ impl State {
         let mut deps = self.predecessors(stream)?;
         deps.extend(before);
         for allocation in stale {
-            deps.push(sim.engine.submit(deps.clone(), &context, Work::Free(allocation.address)));
+            deps.push(sim.engine.submit(deps.clone(), &context, Work::End(allocation)));
         }
         let words = self.graphs.exec_mut(exec)?.words(graph.handles);
         let order = Order::of_launch(sim, launches);

@@ -30,7 +30,7 @@ pub(crate) use definition::{FullEdge, GraphDef, LocalId, Node};
 pub(crate) use edge::{Edge, EdgeData};
 pub(crate) use exec::InstantiateFlags;
 pub(crate) use executable::{ExecGraph, InstantiateError};
-pub(crate) use memory::{AccessList, Request};
+pub(crate) use memory::{AccessList, Allocation, Request};
 pub(crate) use params::{KernelNode, NodeParams, Placed};
 pub(crate) use store::{ExecId, Graph, GraphId, Graphs, NodeRef, Removed};
 pub(crate) use update::UpdateError;

@@ -177,7 +177,7 @@ impl Planner<'_> {
                 self.back_now(allocation);
                 (own, Work::Graph(GraphWork::Allocate(allocation.clone())))
             }
-            NodeParams::Free(allocation) => (own, Work::Free(allocation.address)),
+            NodeParams::Free(allocation) => (own, Work::End(allocation.clone())),
         };
         self.plan.steps.push(Step { context, work, after, also });
         Ok(self.plan.steps.len() - 1)

@@ -176,6 +176,12 @@ impl Memory {
         self.change(|space| space.remove(start))
     }
 
+    /// As [`free`](Memory::free), unless it is to be kept. That is asked while nobody else can
+    /// change what there is.
+    pub(crate) fn free_unless(&self, start: u64, keep: impl FnOnce() -> bool) {
+        self.change(|space| if keep() { None } else { space.remove(start) });
+    }
+
     /// The allocation that an address lies in.
     pub(crate) fn find(&self, address: u64) -> Option<Arc<Allocation>> {
         self.space.read().unwrap_or_else(PoisonError::into_inner).find(address).cloned()

@@ -8,7 +8,7 @@ use grapture_sys::{CUDA_ERROR_NOT_SUPPORTED, CUgraph, CUgraphNode, Function};
 
 use crate::capture::body::Nesting;
 use crate::capture::escape::{EscapePolicy, Watch};
-use crate::capture::{CaptureLog, CaptureMode, StreamGraphCapture, check_begin};
+use crate::capture::{CaptureLog, CaptureMode, JoinPolicy, StreamGraphCapture, check_begin};
 use crate::error::{CudaError, CudaResult};
 use crate::graph::{Graph, NodeId, NodeNames};
 use crate::reclaim::drop_contained;
@@ -122,8 +122,18 @@ pub(super) fn begin<'s>(
         log.set_names(names);
     }
     let (context, ended, watch) = (None, true, Watch::new(EscapePolicy::default()));
-    let _not_send = PhantomData;
-    Ok(StreamGraphCapture { stream, log, context, id, ended, watch, nesting, _not_send })
+    let (join_policy, _not_send) = (JoinPolicy::Strict, PhantomData);
+    Ok(StreamGraphCapture {
+        stream,
+        log,
+        context,
+        id,
+        ended,
+        watch,
+        nesting,
+        join_policy,
+        _not_send,
+    })
 }
 
 fn begin_raw(

@@ -177,14 +177,8 @@ impl CaptureLog {
         retain: impl FnOnce(&mut Owners),
         call: impl FnOnce() -> CudaResult<()>,
     ) -> Option<CudaResult<()>> {
-        if let Some(mut own) = self.own() {
-            let recorded = own.record(&self.gate, stream, operation, retain, call);
-            let id = stream.with_gate(|gate| id_of(gate));
-            if recorded.is_ok() && id != id_of(&self.gate) {
-                let index = own.operations.len() - 1;
-                own.elsewhere.push((index, id));
-            }
-            return Some(recorded);
+        if let Some(own) = self.own() {
+            return Some(self.record_own(own, stream, operation, retain, call));
         }
         let mut shared = self.shared()?;
         if let Some(line) = shared.suspended {
@@ -208,6 +202,23 @@ impl CaptureLog {
         Cause::of(&self.gate, Some(&own), &self.gate.shared()).last()
     }
 
+    fn record_own(
+        &self,
+        mut own: RefMut<'_, Recording>,
+        stream: &Stream,
+        operation: Operation,
+        retain: impl FnOnce(&mut Owners),
+        call: impl FnOnce() -> CudaResult<()>,
+    ) -> CudaResult<()> {
+        let recorded = own.record(&self.gate, stream, operation, retain, call);
+        let id = stream.with_gate(|gate| id_of(gate));
+        if recorded.is_ok() && id != id_of(&self.gate) {
+            let index = own.operations.len() - 1;
+            own.elsewhere.push((index, id));
+        }
+        recorded
+    }
+
     /// [`record`](CaptureLog::record) of an operation that takes more than one driver call, while no
     /// other thread submits to the capture. None, and no call, on another thread than the one that
     /// began the capture, which submits without a lock.
@@ -218,11 +229,12 @@ impl CaptureLog {
         retain: impl FnOnce(&mut Owners),
         calls: impl FnOnce() -> CudaResult<()>,
     ) -> Option<CudaResult<()>> {
-        let mut own = self.own()?;
-        Some(own.record(&self.gate, stream, operation, retain, || {
+        let own = self.own()?;
+        let calls = || {
             let _shared = self.gate.shared();
             calls()
-        }))
+        };
+        Some(self.record_own(own, stream, operation, retain, calls))
     }
 
     /// Has the capture record nothing until the guard is dropped, on any thread: the body of a
@@ -246,6 +258,16 @@ impl CaptureLog {
     pub(crate) fn node_operation(&self, node: usize) -> Option<LoggedOperation> {
         let own = self.own()?;
         Cause::of(&self.gate, Some(&own), &self.gate.shared()).of_node(node)
+    }
+
+    /// The streams that joined the capture. A default stream is there if it is this thread's.
+    pub(crate) fn members(&self) -> Vec<Stream> {
+        let shared = self.shared();
+        let members = shared.iter().flat_map(|shared| &shared.members);
+        members
+            .filter(|member| member.stream.with_gate(|gate| Arc::ptr_eq(gate, &member.gate)))
+            .map(|member| member.stream.clone())
+            .collect()
     }
 
     /// Runs `look` while no operation of the capture can be submitted. None on another thread than

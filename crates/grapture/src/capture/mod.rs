@@ -4,10 +4,12 @@ mod attempt;
 mod barred;
 mod body;
 mod cause;
+mod child;
 mod conditional;
 mod error;
 mod error_text;
 pub(crate) mod escape;
+mod fork;
 mod gate;
 mod info;
 mod into;
@@ -50,6 +52,7 @@ pub(crate) use body::{BodyPlace, capture_body};
 pub use error::CaptureError;
 use escape::Watch;
 pub use escape::{EscapePolicy, Escapes};
+pub use fork::JoinPolicy;
 pub(crate) use gate::CaptureGate;
 pub use info::{CaptureInfo, CaptureStatus};
 pub(crate) use legacy::LegacyBarrier;
@@ -91,6 +94,7 @@ pub struct StreamGraphCapture<'s> {
     ended: bool,
     watch: Watch,
     nesting: Nesting,
+    join_policy: JoinPolicy,
     // Whether another thread may end it depends on its mode, which is no type (O8).
     _not_send: PhantomData<*const ()>,
 }
@@ -134,8 +138,18 @@ impl<'s> StreamGraphCapture<'s> {
         tell::of_begin(id, options.mode());
         let (context, ended) = (Some(stream.context().clone()), false);
         let (watch, nesting) = (Watch::new(options.policy()), Nesting::default());
-        let _not_send = PhantomData;
-        Ok(StreamGraphCapture { stream, log, context, id, ended, watch, nesting, _not_send })
+        let (join_policy, _not_send) = (options.joins(), PhantomData);
+        Ok(StreamGraphCapture {
+            stream,
+            log,
+            context,
+            id,
+            ended,
+            watch,
+            nesting,
+            join_policy,
+            _not_send,
+        })
     }
 
     /// The stream.
@@ -213,6 +227,7 @@ impl<'s> StreamGraphCapture<'s> {
         self.nesting.check()?;
         let end = Location::caller();
         self.ended = true;
+        self.join_by_policy();
         let context = self.context.take();
         let context = context.unwrap_or_else(|| self.stream.context().clone());
         let (ended, owners, recorded) = self.end_driver(end);
@@ -273,6 +288,11 @@ impl<'s> StreamGraphCapture<'s> {
             }
         };
         (ended, owners, recorded)
+    }
+
+    /// What it records, if it is to make a graph of its own.
+    pub(crate) fn own_log(&self) -> Option<&CaptureLog> {
+        self.context.is_some().then_some(&self.log)
     }
 
     fn end_raw(&self, raw: &mut CUgraph) -> CudaResult<()> {

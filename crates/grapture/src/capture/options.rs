@@ -1,6 +1,7 @@
 //! How a capture is made.
 
 use crate::capture::escape::EscapePolicy;
+use crate::capture::fork::JoinPolicy;
 use crate::capture::mode::CaptureMode;
 
 /// How a capture is made: for [`Stream::capture_with`](crate::Stream::capture_with) and
@@ -9,12 +10,15 @@ use crate::capture::mode::CaptureMode;
 pub struct CaptureOptions {
     mode: CaptureMode,
     escapes: EscapePolicy,
+    joins: JoinPolicy,
 }
 
 impl CaptureOptions {
-    /// A capture in a mode, which warns of work that escapes from it.
+    /// A capture in a mode, which warns of work that escapes from it, and whose forks must be
+    /// joined.
     pub fn new(mode: CaptureMode) -> CaptureOptions {
-        CaptureOptions { mode, escapes: EscapePolicy::default() }
+        let (escapes, joins) = (EscapePolicy::default(), JoinPolicy::default());
+        CaptureOptions { mode, escapes, joins }
     }
 
     /// What becomes of work that the capturing thread submits to a stream outside of the capture
@@ -34,6 +38,16 @@ impl CaptureOptions {
     pub fn escapes(mut self, policy: EscapePolicy) -> CaptureOptions {
         self.escapes = policy;
         self
+    }
+
+    /// What becomes of streams that joined the capture and were not joined back.
+    pub fn join_policy(mut self, policy: JoinPolicy) -> CaptureOptions {
+        self.joins = policy;
+        self
+    }
+
+    pub(crate) fn joins(self) -> JoinPolicy {
+        self.joins
     }
 
     pub(crate) fn mode(self) -> CaptureMode {

@@ -99,6 +99,7 @@ fn node_of(kind: OperationKind) -> Option<NodeKind> {
         }
         OperationKind::EventRecordExternal => NodeKind::EventRecord,
         OperationKind::EventWaitExternal => NodeKind::EventWait,
+        OperationKind::ChildGraph => NodeKind::ChildGraph,
         OperationKind::Allocation => NodeKind::MemAlloc,
         OperationKind::Free => NodeKind::MemFree,
         OperationKind::Conditional => NodeKind::Conditional,

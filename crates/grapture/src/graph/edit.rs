@@ -123,8 +123,9 @@ impl Graph {
     }
 
     /// Refuses what a graph with memory nodes cannot, where that is known.
-    pub(super) fn refuse_memory_nodes(&self, cannot: &str) -> CudaResult<()> {
-        if self.allocations.is_empty() { Ok(()) } else { Err(memory_nodes(cannot)) }
+    pub(crate) fn refuse_memory_nodes(&self, cannot: &str) -> CudaResult<()> {
+        let none = self.allocations.is_empty() && !self.share().allocates();
+        if none { Ok(()) } else { Err(memory_nodes(cannot)) }
     }
 
     /// Says what a graph with nodes that are there once cannot, if that is why the driver refused.

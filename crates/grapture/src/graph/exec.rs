@@ -16,9 +16,12 @@ use crate::error::{CudaError, CudaResult, check};
 use crate::graph::exec_owners::ExecOwners;
 use crate::graph::launch_attributes::LaunchAttributes;
 use crate::graph::{Graph, GraphKey, InstantiateFlags};
+use crate::host_function;
+use crate::memory::Allocating;
 use crate::operation::{Operation, OperationKind};
 use crate::pinned::PinnedInner;
 use crate::raw_event::RawEvent;
+use crate::reclaim::release_elsewhere;
 use crate::stream::{Stream, other_context};
 use crate::tell;
 
@@ -75,7 +78,7 @@ impl GraphExec {
             key: graph.names().graph(),
             synced: Some(graph.edits.revision()),
             half_way: Cell::new(false),
-            prepares: Cell::new(!owners.pinned().is_empty()),
+            prepares: Cell::new(owners.prepares()),
             owners,
             after: RefCell::new(None),
             attributes,
@@ -134,7 +137,8 @@ impl GraphExec {
     /// # Errors
     ///
     /// [`Refused`](CudaError::Refused): the stream is of another context, or it captures, or the
-    /// host holds pinned memory that the graph uses. An error of earlier work.
+    /// host holds pinned memory that the graph uses, or what the last launch has left in a
+    /// [`GraphOutput`](crate::GraphOutput) is somebody's. An error of earlier work.
     #[doc(alias = "cuGraphLaunch")]
     #[inline]
     #[track_caller]
@@ -159,8 +163,8 @@ impl GraphExec {
         Ok(())
     }
 
-    /// Keeps the host off the pinned memory from before the launch on (O6), and the launch behind
-    /// those of the executable that this one replaced.
+    /// Keeps the host off the pinned memory from before the launch on (O6), and others off what the
+    /// launch leaves, and the launch behind those of the executable that this one replaced.
     #[cold]
     fn launch_prepared(&self, operation: &Operation, stream: &Stream) -> CudaResult<()> {
         if self.half_way.get() {
@@ -168,15 +172,18 @@ impl GraphExec {
         }
         let pinned = self.owners.pinned();
         let _submissions = PinnedInner::use_all(pinned, stream)?;
+        let frees_itself = self.flags.contains(InstantiateFlags::AUTO_FREE_ON_LAUNCH);
+        let mut allocating = Allocating::begin(self.owners.left(), stream, frees_itself)?;
         self.submit(stream, || {
             let mut after = self.after.borrow_mut();
             if let Some(event) = &*after {
                 event.wait_on(stream)?;
             }
             self.launch_now(operation, stream)?;
+            allocating.launched(stream);
             // Later launches come after this one.
             *after = None;
-            self.prepares.set(!pinned.is_empty());
+            self.prepares.set(self.owners.prepares());
             Ok(())
         })
     }
@@ -190,7 +197,7 @@ impl GraphExec {
     /// Looks again at what a launch has to do first, after a change.
     pub(super) fn prepare(&mut self) {
         let waits = self.after.get_mut().is_some() || self.half_way.get();
-        self.prepares.set(waits || !self.owners.pinned().is_empty());
+        self.prepares.set(waits || self.owners.prepares());
     }
 
     /// Whether all launches are done. Does not block. What was submitted to the stream of the last
@@ -260,12 +267,12 @@ pub(super) fn check_launch_stream(context: &Context, stream: &Stream) -> CudaRes
 }
 
 #[cold]
-pub(super) fn launch_into_capture() -> CudaError {
+pub(crate) fn launch_into_capture() -> CudaError {
     CudaError::refused(
         CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
         "stream",
-        "it is capturing, and an executable graph cannot be launched into a capture: launch it on \
-         another stream, or capture its work again here",
+        "it is capturing, and an executable graph cannot be launched into a capture: embed its \
+         graph there with `Graph::embed`, or launch it on another stream",
     )
 }
 
@@ -279,8 +286,34 @@ fn half_way() -> CudaError {
     )
 }
 
+impl GraphExec {
+    /// What is to be released, out of an executable graph that is dropped.
+    fn split_off(&mut self) -> GraphExec {
+        GraphExec {
+            raw: self.raw,
+            context: self.context.clone(),
+            node_count: self.node_count,
+            flags: self.flags,
+            key: self.key,
+            synced: None,
+            half_way: Cell::new(false),
+            attributes: LaunchAttributes::Plain,
+            owners: self.owners.take(),
+            after: RefCell::new(None),
+            prepares: Cell::new(false),
+            source: self.source.take(),
+            _not_sync: PhantomData,
+        }
+    }
+}
+
 impl Drop for GraphExec {
     fn drop(&mut self) {
+        if host_function::is_running() {
+            let taken = self.split_off();
+            release_elsewhere(self.context.driver(), taken);
+            return;
+        }
         self.destroy();
         self.owners.release(self.context.driver());
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::driver::Driver;
 use crate::error::CudaResult;
 use crate::graph::NodeId;
+use crate::memory::LaunchMemory;
 use crate::raw_event::RawEvent;
 use crate::reclaim::drop_contained;
 use crate::retain::{LastLaunch, Owners, Part, PinnedUse, Retired, Share};
@@ -53,6 +54,21 @@ impl ExecOwners {
     /// The pinned memory that the nodes use.
     pub(super) fn pinned(&self) -> &[PinnedUse] {
         self.share.pinned()
+    }
+
+    /// What each launch leaves.
+    pub(super) fn left(&self) -> &[Arc<LaunchMemory>] {
+        self.share.left()
+    }
+
+    /// Whether a launch has something to do for them before it is made.
+    pub(super) fn prepares(&self) -> bool {
+        !self.pinned().is_empty() || !self.left().is_empty()
+    }
+
+    /// All of them, out of an executable that is dropped.
+    pub(super) fn take(&mut self) -> ExecOwners {
+        mem::replace(self, ExecOwners::new(Share::new(Owners::here())))
     }
 
     /// Remembers a launch that was just made.

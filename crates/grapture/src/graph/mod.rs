@@ -45,8 +45,9 @@ use crate::capture::Recorded;
 use crate::context::Context;
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
+use crate::host_function;
 use crate::memory::BufferInner;
-use crate::reclaim::drop_contained;
+use crate::reclaim::{drop_contained, release_elsewhere};
 use crate::retain::{Owners, Retained, Share};
 use crate::topology::Topology;
 use crate::topology::names::Names;
@@ -63,6 +64,7 @@ pub use conditional::{Condition, Decider, Decides, WordCondition};
 pub use copy_node::CopyNode;
 use edits::Edits;
 pub use exec::GraphExec;
+pub(crate) use exec::launch_into_capture;
 pub use exec_node::ExecNode;
 pub use fill_node::FillNode;
 pub use instantiate::{InstantiateError, InstantiateFlags, InstantiateOptions, InstantiateResult};
@@ -121,7 +123,7 @@ impl Graph {
         owners: Owners,
         recorded: Recorded,
     ) -> CudaResult<Graph> {
-        let ready = owners.wait_until_ready();
+        let ready = owners.wait_until_there();
         // SAFETY: the caller's promise.
         let mut graph = unsafe { Graph::of(context, raw, key, Share::new(owners)) };
         graph.recorded = recorded;
@@ -147,7 +149,7 @@ impl Graph {
     }
 
     /// What the nodes use.
-    pub(super) fn share(&self) -> &Share {
+    pub(crate) fn share(&self) -> &Share {
         // INVARIANT: only the drop takes it.
         self.share.as_ref().expect("the graph has its share")
     }
@@ -316,8 +318,31 @@ impl Graph {
     }
 }
 
+impl Graph {
+    /// What is to be released, out of a graph that is dropped.
+    fn take(&mut self) -> Graph {
+        Graph {
+            raw: self.raw,
+            names: self.names.clone(),
+            context: self.context.clone(),
+            share: self.share.take(),
+            edits: Edits::default(),
+            allocations: Vec::new(),
+            clone_of: None,
+            recorded: Recorded::default(),
+            branches: self.branches.take(),
+            _not_sync: PhantomData,
+        }
+    }
+}
+
 impl Drop for Graph {
     fn drop(&mut self) {
+        if host_function::is_running() {
+            let taken = self.take();
+            release_elsewhere(self.context.driver(), taken);
+            return;
+        }
         // It has no handle any more if it moved into a node, or the driver destroyed it.
         if !self.raw.is_null() {
             // SAFETY: ours, and the last use. Executables made from it live on, and so does what

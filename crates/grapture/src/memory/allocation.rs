@@ -1,15 +1,21 @@
 //! [`BufferInner`]: an allocation of device memory, which buffers and graphs share.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUdeviceptr};
 
+use crate::capture::CaptureLog;
 use crate::context::Context;
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
 use crate::graph::NodeId;
+use crate::host_function;
+use crate::memory::in_graph::InGraph;
+use crate::memory::launch_memory::LaunchMemory;
 use crate::memory::ordered::Ordered;
+use crate::reclaim::{put_off, puts_off, release_elsewhere};
 use crate::stream::Stream;
 
 /// An allocation of device memory.
@@ -27,6 +33,8 @@ enum Origin {
     Plain,
     /// In the order of a stream.
     Ordered(Ordered),
+    /// By the graph that is being captured.
+    InGraph(InGraph),
     /// Somebody else's.
     Borrowed,
     /// By a node of a graph, which lives from that node to one that frees it.
@@ -76,9 +84,11 @@ impl BufferInner {
     pub(crate) fn alloc(context: &Context, bytes: usize) -> CudaResult<BufferInner> {
         let mut address = 0;
         if bytes > 0 {
-            context.enter_relaxed(|functions| {
-                // SAFETY: the out-pointer is a live local; the context is current.
-                check(unsafe { (functions.cuMemAlloc_v2)(&mut address, bytes) })
+            context.driver().with_room(|| {
+                context.enter_relaxed(|functions| {
+                    // SAFETY: the out-pointer is a live local; the context is current.
+                    check(unsafe { (functions.cuMemAlloc_v2)(&mut address, bytes) })
+                })
             })?;
         }
         let origin = if bytes > 0 { Origin::Plain } else { Origin::Nothing };
@@ -92,6 +102,31 @@ impl BufferInner {
             return Ok(BufferInner { address: 0, bytes, context, origin: Origin::Nothing });
         }
         let (address, ordered) = Ordered::alloc(stream, bytes)?;
+        Ok(BufferInner { address, bytes, context, origin: Origin::Ordered(ordered) })
+    }
+
+    /// Has an open capture record an allocation on the stream that began it.
+    #[track_caller]
+    pub(crate) fn alloc_in_graph(
+        log: &CaptureLog,
+        stream: &Stream,
+        bytes: usize,
+    ) -> CudaResult<BufferInner> {
+        let context = stream.context().clone();
+        if bytes == 0 {
+            return Ok(BufferInner { address: 0, bytes, context, origin: Origin::Nothing });
+        }
+        let (address, memory) = InGraph::alloc(log, stream, bytes)?;
+        Ok(BufferInner { address, bytes, context, origin: Origin::InGraph(memory) })
+    }
+
+    /// Takes what the last launch of a graph has left.
+    pub(crate) fn take_from_graph(
+        memory: &Arc<LaunchMemory>,
+        context: &Context,
+    ) -> CudaResult<BufferInner> {
+        let ordered = Ordered::take_from_graph(memory)?;
+        let (address, bytes, context) = (memory.address(), memory.bytes(), context.clone());
         Ok(BufferInner { address, bytes, context, origin: Origin::Ordered(ordered) })
     }
 
@@ -146,11 +181,27 @@ impl BufferInner {
         }
     }
 
-    /// Whether it is there only from some point of an order on: it was allocated in the order of a
-    /// stream, or by a node of a graph.
+    /// Whether an operation with it needs no preparation.
     #[inline]
-    pub(crate) fn is_ordered(&self) -> bool {
-        matches!(self.origin, Origin::Ordered(_) | Origin::Graph(_))
+    pub(crate) fn is_plain(&self) -> bool {
+        !matches!(self.origin, Origin::Ordered(_) | Origin::Graph(_) | Origin::InGraph(_))
+    }
+
+    /// The memory, if a capture has recorded its allocation.
+    #[inline]
+    pub(crate) fn launch_memory(&self) -> Option<&Arc<LaunchMemory>> {
+        match &self.origin {
+            Origin::InGraph(memory) => Some(memory.memory()),
+            _ => None,
+        }
+    }
+
+    /// Has the capture record the release, if it recorded the allocation.
+    pub(crate) fn free_in_graph(&self) -> CudaResult<()> {
+        match &self.origin {
+            Origin::InGraph(memory) => memory.free(),
+            _ => Ok(()),
+        }
     }
 
     /// Prepares for an operation on the stream that is about to be submitted or captured: for
@@ -161,6 +212,7 @@ impl BufferInner {
         match &self.origin {
             Origin::Ordered(ordered) => ordered.note_use(stream),
             Origin::Graph(_) => Err(outside_its_graph()),
+            Origin::InGraph(memory) => memory.note_use(stream),
             Origin::Nothing | Origin::Plain | Origin::Borrowed => Ok(()),
         }
     }
@@ -169,9 +221,8 @@ impl BufferInner {
     pub(crate) fn wait_until_ready(&self) -> CudaResult<()> {
         match &self.origin {
             Origin::Ordered(ordered) => ordered.wait_until_ready(),
-            // Its nodes come after the one that allocates it.
-            Origin::Graph(_) => Ok(()),
-            Origin::Nothing | Origin::Plain | Origin::Borrowed => Ok(()),
+            // Those of a graph come after what allocates it there.
+            _ => Ok(()),
         }
     }
 }
@@ -195,10 +246,32 @@ pub(crate) enum RawOrigin {
     Borrowed,
 }
 
+impl BufferInner {
+    /// What is to be released, out of an allocation that is dropped.
+    fn take(&mut self) -> BufferInner {
+        BufferInner {
+            address: self.address,
+            bytes: self.bytes,
+            context: self.context.clone(),
+            origin: mem::replace(&mut self.origin, Origin::Nothing),
+        }
+    }
+}
+
 impl Drop for BufferInner {
     fn drop(&mut self) {
+        if host_function::is_running() {
+            let taken = self.take();
+            release_elsewhere(self.context.driver(), taken);
+            return;
+        }
         match &mut self.origin {
-            Origin::Nothing | Origin::Borrowed | Origin::Graph(_) => {}
+            // What a graph allocates is freed by it, or by what owns the graph's memory.
+            Origin::Nothing | Origin::Borrowed | Origin::Graph(_) | Origin::InGraph(_) => {}
+            Origin::Plain if puts_off() => {
+                let taken = self.take();
+                put_off(&self.context, taken);
+            }
             Origin::Plain => {
                 // SAFETY: made by `cuMemAlloc`, and this is the last handle: no buffer has it, and
                 // no graph that can run (O2). Work in flight that was submitted without a capture

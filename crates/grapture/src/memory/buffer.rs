@@ -12,7 +12,7 @@ use crate::capture::escape;
 use crate::context::Context;
 use crate::error::CudaResult;
 use crate::memory::allocation::RawOrigin;
-use crate::memory::methods::{device_read_methods, device_write_methods};
+use crate::memory::methods::{device_read_methods, device_whole_methods, device_write_methods};
 use crate::memory::slice::{RawSlice, resolve, sealed, size_of_elements};
 use crate::memory::view::{DeviceView, DeviceViewMut};
 use crate::memory::{BufferInner, DeviceSlice, DeviceSliceMut, copy, fill};
@@ -147,55 +147,12 @@ impl<T: Pod> DeviceBuffer<T> {
         Ok(DeviceBuffer::of(inner, len))
     }
 
-    fn of(inner: BufferInner, len: usize) -> DeviceBuffer<T> {
+    pub(super) fn of(inner: BufferInner, len: usize) -> DeviceBuffer<T> {
         DeviceBuffer { inner: Arc::new(inner), len, _elements: PhantomData }
-    }
-
-    /// All of it, to read.
-    #[inline]
-    pub fn as_view(&self) -> DeviceView<'_, T> {
-        DeviceView::of(&self.inner, self.inner.address(), self.len)
-    }
-
-    /// All of it, to read and write.
-    #[inline]
-    pub fn as_view_mut(&mut self) -> DeviceViewMut<'_, T> {
-        DeviceViewMut::of(&self.inner, self.inner.address(), self.len)
-    }
-
-    /// A range of the elements, to read.
-    ///
-    /// # Errors
-    ///
-    /// [`Refused`](crate::CudaError::Refused) for a range that reaches past the end.
-    pub fn view(&self, range: impl RangeBounds<usize>) -> CudaResult<DeviceView<'_, T>> {
-        let (start, len) = resolve(&range, self.len)?;
-        Ok(self.as_view().part(start, len))
-    }
-
-    /// A range of the elements, to read and write.
-    ///
-    /// # Errors
-    ///
-    /// As [`view`](DeviceBuffer::view).
-    pub fn view_mut(&mut self, range: impl RangeBounds<usize>) -> CudaResult<DeviceViewMut<'_, T>> {
-        let (start, len) = resolve(&range, self.len)?;
-        Ok(self.as_view_mut().into_part(start, len))
-    }
-
-    /// The elements before `middle`, and those from it on, to read and write apart.
-    ///
-    /// # Errors
-    ///
-    /// [`Refused`](crate::CudaError::Refused) if `middle` is past the end.
-    pub fn split_at_mut(
-        &mut self,
-        middle: usize,
-    ) -> CudaResult<(DeviceViewMut<'_, T>, DeviceViewMut<'_, T>)> {
-        self.as_view_mut().into_split(middle)
     }
 }
 
+device_whole_methods!(impl DeviceBuffer<T>);
 device_read_methods!(impl DeviceBuffer<T>);
 device_write_methods!(impl DeviceBuffer<T>);
 

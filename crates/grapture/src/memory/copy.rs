@@ -15,7 +15,7 @@ use crate::error::{CudaError, CudaResult};
 use crate::memory::slice::RawSlice;
 use crate::operation::Operation;
 use crate::pinned::{PinnedBuffer, PinnedInner};
-use crate::retain::Owners;
+use crate::retain::{LastLaunch, Owners, Part, Retired, Share};
 use crate::stream::Stream;
 use crate::topology::CopyDirection;
 
@@ -45,9 +45,35 @@ pub(super) fn to_host<T: Pod>(
     .ok_or_else(captured_borrow)
 }
 
-/// Copies from host memory, and waits for it; a capture records a copy of the elements.
+/// Copies from host memory, and waits for it.
 #[track_caller]
 pub(super) fn from_host<T: Pod>(
+    target: RawSlice<'_>,
+    len: usize,
+    host: &[T],
+    stream: &Stream,
+) -> CudaResult<()> {
+    prepare(target, stream)?;
+    same_len(host.len(), len)?;
+    if target.bytes == 0 {
+        return if stream.is_capturing() { Err(captured_source()) } else { Ok(()) };
+    }
+    let operation = Operation::copy(CopyDirection::HostToDevice, target.bytes);
+    let source = host.as_ptr().cast();
+    // The driver stages what is pageable and returns, but the slice may be pinned or registered
+    // memory, which it would read later: only the wait makes the borrow safe.
+    blocking(stream, operation, |functions, raw| {
+        // SAFETY: the target is live device memory of `bytes` bytes, and so many has the slice
+        // (checked); it is borrowed until the copy is done, which `blocking` waits for.
+        unsafe { (functions.cuMemcpyHtoDAsync_v2)(target.address, source, target.bytes, raw) }
+    })?
+    .ok_or_else(captured_source)
+}
+
+/// Copies the elements as they are now, by way of memory of the library: a graph owns it, or it is
+/// let go of when the copy is done.
+#[track_caller]
+pub(super) fn from_host_staged<T: Pod>(
     target: RawSlice<'_>,
     len: usize,
     host: &[T],
@@ -59,26 +85,34 @@ pub(super) fn from_host<T: Pod>(
         return Ok(());
     }
     let operation = Operation::copy(CopyDirection::HostToDevice, target.bytes);
-    let source = host.as_ptr().cast();
-    // The driver stages what is pageable and returns, but the slice may be pinned or registered
-    // memory, which it would read later: only the wait makes the borrow safe.
-    let copied = blocking(stream, operation, |functions, raw| {
-        // SAFETY: the target is live device memory of `bytes` bytes, and so many has the slice
-        // (checked); it is borrowed until the copy is done, which `blocking` waits for.
-        unsafe { (functions.cuMemcpyHtoDAsync_v2)(target.address, source, target.bytes, raw) }
-    })?;
-    match copied {
-        Some(()) => Ok(()),
-        None => from_frozen(target, bytemuck::cast_slice(host), stream),
+    let staged = freeze(target.context(), bytemuck::cast_slice(host))?;
+    let pointer = staged.pointer().as_ptr();
+    let mut captured = false;
+    let submitted = stream.submit(
+        operation,
+        |owners| {
+            captured = true;
+            owners.retain_memory(target.owner);
+            owners.retain(&staged);
+        },
+        // SAFETY: both memories have `bytes` bytes, and live until the copy is done: by the graph
+        // that records it (O2); else the target by its own drop, which waits for it, and the
+        // staged one is released after it (below). The host does not come back to that (O6).
+        |functions, raw| unsafe {
+            (functions.cuMemcpyHtoDAsync_v2)(target.address, pointer.cast(), target.bytes, raw)
+        },
+    );
+    if !captured {
+        // Also if it failed: what the driver has submitted until then is not known.
+        let mut used = LastLaunch::Never;
+        used.note(stream);
+        let mut owners = Owners::here();
+        owners.retain(&staged);
+        let used_by = Retired::default();
+        used_by.launched(used);
+        used_by.add(Part::All { _owned: Share::new(owners) }, stream.driver());
     }
-}
-
-/// Has the capture of the stream record a copy of `bytes`, which the graph owns.
-#[track_caller]
-fn from_frozen(target: RawSlice<'_>, bytes: &[u8], stream: &Stream) -> CudaResult<()> {
-    let frozen = freeze(target.context(), bytes)?;
-    // The host never comes back to it, so the launches need not be told apart from the host's use.
-    pinned_to_device(&frozen, target, stream, |owners| owners.retain(&frozen))
+    submitted
 }
 
 /// A copy of bytes, for a graph to own.
@@ -103,19 +137,8 @@ pub(super) fn from_pinned<T: Pod>(
     if target.bytes == 0 {
         return Ok(());
     }
-    let pinned = pinned.inner();
-    pinned_to_device(pinned, target, stream, |owners| owners.retain_pinned(pinned, false))
-}
-
-/// The lengths are equal; `retain` has a graph keep the pinned memory.
-#[track_caller]
-fn pinned_to_device(
-    pinned: &Arc<PinnedInner>,
-    target: RawSlice<'_>,
-    stream: &Stream,
-    retain: impl FnOnce(&mut Owners),
-) -> CudaResult<()> {
     let operation = Operation::copy(CopyDirection::HostToDevice, target.bytes);
+    let pinned = pinned.inner();
     let mut submission = PinnedInner::submit(pinned, false, stream)?;
     let source = pinned.pointer().as_ptr().cast();
     stream.submit(
@@ -123,7 +146,7 @@ fn pinned_to_device(
         |owners| {
             submission.captured();
             owners.retain_memory(target.owner);
-            retain(owners);
+            owners.retain_pinned(pinned, false);
         },
         // SAFETY: both memories have `bytes` bytes, and live until the copy is done: by the graph
         // that records it (O2); else by their own drops, which wait for it (O6 for the pinned
@@ -158,7 +181,7 @@ pub(super) fn to_pinned<T: Pod>(
             owners.retain_memory(source.owner);
             owners.retain_pinned(pinned, true);
         },
-        // SAFETY: as in `pinned_to_device`, the other way round: the host neither reads nor writes
+        // SAFETY: as in `from_pinned`, the other way round: the host neither reads nor writes
         // the target meanwhile (O6).
         |functions, raw| unsafe {
             (functions.cuMemcpyDtoHAsync_v2)(target, source.address, source.bytes, raw)
@@ -251,6 +274,17 @@ fn lengths_differ(source: usize, target: usize) -> CudaError {
             "the source has {source} elements and the target {target}: take a view of the longer \
              one"
         ),
+    )
+}
+
+#[cold]
+fn captured_source() -> CudaError {
+    CudaError::refused(
+        CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+        "stream",
+        "it is capturing, and each launch of the graph would read host memory that is only \
+         borrowed now: use `copy_from_host_staged` for these elements at every launch, or copy \
+         from a `PinnedBuffer`",
     )
 }
 

@@ -88,20 +88,37 @@ macro_rules! device_write_methods {
     (impl $($slice:tt)*) => {
         impl<T: Pod> $($slice)* {
             /// Copies the elements from host memory, in the order of the stream. Blocks until they
-            /// are on the device: [`copy_from_pinned`](Self::copy_from_pinned) does not.
-            ///
-            /// In a capture it does not block, and the elements are as they are now at every
-            /// launch: the graph keeps a copy of its own. For elements that change from launch to
-            /// launch use `copy_from_pinned`.
+            /// are on the device: [`copy_from_host_staged`](Self::copy_from_host_staged) and
+            /// [`copy_from_pinned`](Self::copy_from_pinned) do not.
             ///
             /// # Errors
             ///
-            /// [`Refused`](crate::CudaError::Refused), with nothing copied: the lengths differ, or
-            /// the stream is of another context. An error of earlier work.
+            /// [`Refused`](crate::CudaError::Refused), with nothing copied: the lengths differ, the
+            /// stream is of another context, or it captures (a graph must not hold a borrow of
+            /// host memory). An error of earlier work.
             #[doc(alias = "cuMemcpyHtoDAsync")]
             #[track_caller]
             pub fn copy_from_host(&mut self, host: &[T], stream: &Stream) -> CudaResult<()> {
                 copy::from_host(DeviceSlice::<T>::raw(self), self.len, host, stream)
+            }
+
+            /// Copies the elements as they are now from host memory, in the order of the stream.
+            /// Does not wait for the stream: the elements are first copied into page-locked memory
+            /// of the library's own, which is allocated for this call.
+            ///
+            /// In a capture it becomes a node, the graph owns that memory, and each launch copies
+            /// the same elements. For elements that change from launch to launch use
+            /// [`copy_from_pinned`](Self::copy_from_pinned).
+            ///
+            /// # Errors
+            ///
+            /// [`Refused`](crate::CudaError::Refused), with nothing copied: the lengths differ, or
+            /// the stream is of another context. [`OutOfMemory`](crate::CudaError::OutOfMemory).
+            /// An error of earlier work.
+            #[doc(alias = "cuMemcpyHtoDAsync")]
+            #[track_caller]
+            pub fn copy_from_host_staged(&mut self, host: &[T], stream: &Stream) -> CudaResult<()> {
+                copy::from_host_staged(DeviceSlice::<T>::raw(self), self.len, host, stream)
             }
 
             /// Copies the elements from pinned host memory, in the order of the stream. Does not
@@ -207,4 +224,55 @@ macro_rules! device_write_methods {
     };
 }
 
-pub(super) use {device_read_methods, device_write_methods};
+/// The ways into a whole allocation.
+macro_rules! device_whole_methods {
+    (impl $($buffer:tt)*) => {
+        impl<T: Pod> $($buffer)* {
+            /// All of it, to read.
+            #[inline]
+            pub fn as_view(&self) -> DeviceView<'_, T> {
+                DeviceView::of(&self.inner, self.inner.address(), self.len)
+            }
+
+            /// All of it, to read and write.
+            #[inline]
+            pub fn as_view_mut(&mut self) -> DeviceViewMut<'_, T> {
+                DeviceViewMut::of(&self.inner, self.inner.address(), self.len)
+            }
+
+            /// A range of the elements, to read.
+            ///
+            /// # Errors
+            ///
+            /// [`Refused`](crate::CudaError::Refused) for a range that reaches past the end.
+            pub fn view(&self, range: impl RangeBounds<usize>) -> CudaResult<DeviceView<'_, T>> {
+                let (start, len) = resolve(&range, self.len)?;
+                Ok(self.as_view().part(start, len))
+            }
+
+            /// A range of the elements, to read and write.
+            ///
+            /// # Errors
+            ///
+            /// As [`view`](Self::view).
+            pub fn view_mut(&mut self, range: impl RangeBounds<usize>) -> CudaResult<DeviceViewMut<'_, T>> {
+                let (start, len) = resolve(&range, self.len)?;
+                Ok(self.as_view_mut().into_part(start, len))
+            }
+
+            /// The elements before `middle`, and those from it on, to read and write apart.
+            ///
+            /// # Errors
+            ///
+            /// [`Refused`](crate::CudaError::Refused) if `middle` is past the end.
+            pub fn split_at_mut(
+                &mut self,
+                middle: usize,
+            ) -> CudaResult<(DeviceViewMut<'_, T>, DeviceViewMut<'_, T>)> {
+                self.as_view_mut().into_split(middle)
+            }
+        }
+    };
+}
+
+pub(super) use {device_read_methods, device_whole_methods, device_write_methods};

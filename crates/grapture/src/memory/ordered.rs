@@ -2,7 +2,7 @@
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use grapture_sys::{
     CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUdeviceptr, Function,
@@ -10,6 +10,7 @@ use grapture_sys::{
 
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult};
+use crate::memory::launch_memory::LaunchMemory;
 use crate::raw_event::RawEvent;
 use crate::reclaim::Deferred;
 use crate::stream::Stream;
@@ -26,6 +27,8 @@ pub(crate) struct Ordered {
     /// Whether it was seen reached.
     ready: AtomicBool,
     others: Mutex<Vec<Stream>>,
+    /// The graph whose launch has left it.
+    graph: Option<Arc<LaunchMemory>>,
 }
 
 impl Ordered {
@@ -56,7 +59,8 @@ impl Ordered {
         };
         // A capture of another stream bars the call (measured), so the thread's mode is relaxed
         // around it (O9).
-        let made = home.driver().relaxed(|_| home.outside_capture(&mut alloc));
+        let made =
+            home.driver().with_room(|| home.driver().relaxed(|_| home.outside_capture(&mut alloc)));
         report("cuMemFreeAsync", freed);
         made?.ok_or_else(captured_allocation)?;
         let ordered = Ordered {
@@ -64,8 +68,25 @@ impl Ordered {
             allocated,
             ready: AtomicBool::new(false),
             others: Mutex::default(),
+            graph: None,
         };
         Ok((address, ordered))
+    }
+
+    /// Takes what the last launch of a graph has left, in the order of the stream of that launch.
+    pub(crate) fn take_from_graph(memory: &Arc<LaunchMemory>) -> CudaResult<Ordered> {
+        memory.take(|home| {
+            let allocated = RawEvent::new(home.context())?;
+            let recorded = home.outside_capture(|| allocated.record(home))?;
+            recorded.ok_or_else(captured_launch)?;
+            Ok(Ordered {
+                home: home.clone(),
+                allocated,
+                ready: AtomicBool::new(false),
+                others: Mutex::default(),
+                graph: Some(memory.clone()),
+            })
+        })
     }
 
     #[inline]
@@ -114,22 +135,33 @@ impl Ordered {
     /// that use it. While one of them captures, that has to wait: nothing may be submitted there.
     pub(crate) fn release(&mut self, address: CUdeviceptr) {
         let others = mem::take(self.others.get_mut().unwrap_or_else(PoisonError::into_inner));
-        let release = Release { home: self.home.clone(), others, address };
-        if let Some(later) = release.now() {
-            let reclaimer = self.home.driver().reclaimer().handle();
-            reclaimer.defer(Box::new(ReleaseLater(Some(later))));
-        }
+        Release { home: self.home.clone(), others, address, graph: self.graph.take() }.make();
     }
 }
 
 /// A release that is to be made.
-struct Release {
+pub(super) struct Release {
     home: Stream,
     others: Vec<Stream>,
     address: CUdeviceptr,
+    /// Who is to know of it.
+    graph: Option<Arc<LaunchMemory>>,
 }
 
 impl Release {
+    /// That of what a launch on the stream has left.
+    pub(super) fn of_graph(home: Stream, address: CUdeviceptr) -> Release {
+        Release { home, others: Vec::new(), address, graph: None }
+    }
+
+    /// Makes it, now or when no stream of it captures any more.
+    pub(super) fn make(self) {
+        let reclaimer = self.home.driver().clone();
+        if let Some(later) = self.now() {
+            reclaimer.reclaimer().handle().defer(Box::new(ReleaseLater(Some(later))));
+        }
+    }
+
     /// Makes it; gives back what is left of it if a stream captures.
     fn now(mut self) -> Option<Release> {
         while let Some(other) = self.others.last() {
@@ -152,7 +184,12 @@ impl Release {
         };
         let freed = self.home.driver().relaxed(|_| self.home.outside_capture(free));
         match freed {
-            Ok(Some(())) => None,
+            Ok(Some(())) => {
+                if let Some(graph) = &self.graph {
+                    graph.given_back(&self.home);
+                }
+                None
+            }
             Ok(None) => Some(self),
             Err(error) => {
                 report("cuMemFreeAsync", Err(error));
@@ -199,7 +236,18 @@ fn captured_allocation() -> CudaError {
     CudaError::refused(
         CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
         "stream",
-        "it is capturing, and this library does not record allocations: allocate with \
+        "it is capturing, and a buffer is not part of a graph: allocate with \
+         `StreamGraphCapture::alloc_temporary` what lives within the graph, or with \
          `DeviceBuffer::alloc`, which may be called while a capture is open",
+    )
+}
+
+#[cold]
+fn captured_launch() -> CudaError {
+    CudaError::refused(
+        CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+        "output",
+        "the stream of the launch is capturing now, and the result is in its order: take it before \
+         the capture begins, or after it has ended",
     )
 }

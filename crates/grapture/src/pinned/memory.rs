@@ -1,6 +1,7 @@
 //! [`PinnedInner`]: page-locked memory, and who uses it now (O6).
 
 use std::fmt;
+use std::mem;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -9,7 +10,9 @@ use grapture_sys::{CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORT
 use crate::context::Context;
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
+use crate::host_function;
 use crate::raw_event::RawEvent;
+use crate::reclaim::{put_off, puts_off, release_elsewhere};
 use crate::retain::PinnedUse;
 use crate::stream::Stream;
 use crate::sync::thread_number;
@@ -74,9 +77,11 @@ impl PinnedInner {
     pub(crate) fn alloc(context: &Context, bytes: usize) -> CudaResult<PinnedInner> {
         let mut raw = ptr::null_mut();
         if bytes > 0 {
-            context.enter_relaxed(|functions| {
-                // SAFETY: the out-pointer is a live local; the context is current.
-                check(unsafe { (functions.cuMemHostAlloc)(&mut raw, bytes, 0) })
+            context.driver().with_room(|| {
+                context.enter_relaxed(|functions| {
+                    // SAFETY: the out-pointer is a live local; the context is current.
+                    check(unsafe { (functions.cuMemHostAlloc)(&mut raw, bytes, 0) })
+                })
             })?;
         }
         Ok(PinnedInner {
@@ -359,9 +364,32 @@ fn stream_captures() -> CudaError {
     )
 }
 
+impl PinnedInner {
+    /// What is to be released, out of an allocation that is dropped.
+    fn take(&mut self) -> PinnedInner {
+        PinnedInner {
+            pointer: self.pointer,
+            bytes: self.bytes,
+            context: self.context.clone(),
+            state: mem::take(&mut self.state),
+            submitted: Condvar::new(),
+        }
+    }
+}
+
 impl Drop for PinnedInner {
     fn drop(&mut self) {
         if self.bytes == 0 {
+            return;
+        }
+        if host_function::is_running() {
+            let taken = self.take();
+            release_elsewhere(self.context.driver(), taken);
+            return;
+        }
+        if puts_off() {
+            let taken = self.take();
+            put_off(&self.context, taken);
             return;
         }
         // The driver was seen to wait in the release for all work in flight (13.0), but NVIDIA

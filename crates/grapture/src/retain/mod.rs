@@ -12,7 +12,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use crate::error::CudaResult;
-use crate::memory::{BufferInner, GraphMemory};
+use crate::memory::{BufferInner, GraphMemory, LaunchMemory, not_in_capture};
 use crate::pinned::PinnedInner;
 
 pub(crate) use last_launch::LastLaunch;
@@ -63,8 +63,12 @@ pub(crate) struct Owners {
     pinned: Vec<PinnedUse>,
     /// What graphs own that are embedded.
     graphs: Vec<Share>,
+    /// What the graph allocates itself.
+    allocations: Vec<Arc<LaunchMemory>>,
     /// Whether memory is among them that was allocated in the order of a stream.
     ordered: bool,
+    /// Whether an operation uses what a capture allocates.
+    temporary: bool,
     origin: Origin,
 }
 
@@ -105,6 +109,7 @@ impl Owners {
     pub(crate) fn append(&mut self, others: &mut Owners) {
         self.list.append(&mut others.list);
         self.graphs.append(&mut others.graphs);
+        self.allocations.append(&mut others.allocations);
         self.ordered |= std::mem::take(&mut others.ordered);
         others.recent = [0; RECENT];
         for used in others.pinned.drain(..) {
@@ -130,8 +135,24 @@ impl Owners {
     /// Keeps an allocation of device memory alive.
     #[inline]
     pub(crate) fn retain_memory(&mut self, memory: &Arc<BufferInner>) {
-        self.ordered |= memory.is_ordered();
+        if memory.is_plain() { self.retain(memory) } else { self.retain_other(memory) }
+    }
+
+    #[cold]
+    fn retain_other(&mut self, memory: &Arc<BufferInner>) {
+        // What the graph allocates itself is kept from its allocation on.
+        if memory.launch_memory().is_some() {
+            self.temporary = true;
+            return;
+        }
+        self.ordered = true;
         self.retain(memory);
+    }
+
+    /// Keeps what the graph allocates itself, as long as that can be allocated.
+    pub(crate) fn retain_allocation(&mut self, memory: &Arc<LaunchMemory>) {
+        self.retain(memory);
+        self.allocations.push(memory.clone());
     }
 
     /// Makes room for the first owners, so that the first operation need not. It is written to
@@ -174,9 +195,15 @@ impl Owners {
         list.iter().filter_map(Held::get).filter_map(BufferInner::graph_memory)
     }
 
+    /// [`wait_until_there`](Owners::wait_until_there), for a node that is made by hand: refused is
+    /// memory that exists only in the graph of a capture.
+    pub(crate) fn wait_until_ready(&self) -> CudaResult<()> {
+        if self.temporary { Err(not_in_capture()) } else { self.wait_until_there() }
+    }
+
     /// Blocks until the memory among the owners is there: a graph may be launched on any stream,
     /// and what was in the order of another one when it was recorded is not in that stream's.
-    pub(crate) fn wait_until_ready(&self) -> CudaResult<()> {
+    pub(crate) fn wait_until_there(&self) -> CudaResult<()> {
         if !self.ordered {
             return Ok(());
         }

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use crate::event::EventInner;
 use crate::host_function::Call;
 use crate::kernel::KernelInner;
-use crate::memory::BufferInner;
+use crate::memory::{BufferInner, LaunchMemory};
 use crate::pinned::PinnedInner;
 use crate::reclaim::Contained;
 use crate::retain::Held;
@@ -27,6 +27,16 @@ pub(crate) trait Retain: Any + Send + Sync {
 impl Retain for BufferInner {
     fn kind(&self) -> RetainedKind {
         RetainedKind::DeviceMemory
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes()
+    }
+}
+
+impl Retain for LaunchMemory {
+    fn kind(&self) -> RetainedKind {
+        RetainedKind::GraphMemory
     }
 
     fn bytes(&self) -> usize {
@@ -92,6 +102,8 @@ impl<T: Send + 'static> Retain for Value<T> {
 pub enum RetainedKind {
     /// An allocation of device memory.
     DeviceMemory,
+    /// Device memory that the graph allocates when it runs.
+    GraphMemory,
     /// Page-locked host memory: a [`PinnedBuffer`](crate::PinnedBuffer)'s, or the graph's own copy
     /// of bytes that were in ordinary memory.
     PinnedMemory,
@@ -109,6 +121,7 @@ impl fmt::Display for RetainedKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RetainedKind::DeviceMemory => f.write_str("device memory"),
+            RetainedKind::GraphMemory => f.write_str("memory of the graph"),
             RetainedKind::PinnedMemory => f.write_str("pinned memory"),
             RetainedKind::Kernel(name) => write!(f, "kernel {name}"),
             RetainedKind::Event => f.write_str("event"),

@@ -7,6 +7,7 @@ use grapture_sys::CUfunction;
 
 use crate::graph::NodeId;
 use crate::kernel::KernelInner;
+use crate::memory::LaunchMemory;
 use crate::module::Module;
 use crate::retain::{Held, Owners, PinnedUse, Retained, add_pinned};
 
@@ -18,6 +19,10 @@ pub(crate) struct Owned {
     pinned: Box<[PinnedUse]>,
     /// What embedded graphs own.
     graphs: Vec<Share>,
+    /// What the graph allocates itself.
+    allocates: bool,
+    /// What of that each launch leaves.
+    left: Box<[Arc<LaunchMemory>]>,
 }
 
 /// What a graph, or an executable, owns: what the capture retained, which is the graph's and every
@@ -40,11 +45,20 @@ struct Edited {
     more: Vec<Arc<Owned>>,
     /// All pinned memory, what was captured included; gathered when it is first asked for.
     pinned: OnceLock<Box<[PinnedUse]>>,
+    /// All that launches leave, likewise.
+    left: OnceLock<Box<[Arc<LaunchMemory>]>>,
 }
 
 impl From<Owners> for Owned {
     fn from(owners: Owners) -> Owned {
-        Owned { held: owners.list, pinned: owners.pinned.into(), graphs: owners.graphs }
+        let graphs = &owners.graphs;
+        let allocates = !owners.allocations.is_empty() || graphs.iter().any(Share::allocates);
+        let mut left = owners.allocations;
+        left.retain(|memory| memory.is_left());
+        // Those of graphs that moved into a node.
+        left.extend(graphs.iter().flat_map(Share::left).cloned());
+        let (pinned, left) = (owners.pinned.into(), left.into());
+        Owned { held: owners.list, pinned, graphs: owners.graphs, allocates, left }
     }
 }
 
@@ -64,6 +78,13 @@ impl Owned {
 impl Edited {
     fn parts(&self) -> impl Iterator<Item = &Arc<Owned>> {
         self.more.iter().chain(self.nodes.values())
+    }
+
+    fn left(&self, captured: &Owned) -> &[Arc<LaunchMemory>] {
+        self.left.get_or_init(|| {
+            let parts = self.parts().flat_map(|part| &part.left);
+            captured.left.iter().chain(parts).cloned().collect()
+        })
     }
 
     fn pinned(&self, captured: &Owned) -> &[PinnedUse] {
@@ -105,12 +126,28 @@ impl Share {
         })
     }
 
+    /// What each launch allocates and leaves.
+    #[inline]
+    pub(crate) fn left(&self) -> &[Arc<LaunchMemory>] {
+        match &self.edited {
+            None => &self.captured.left,
+            Some(edited) => edited.left(&self.captured),
+        }
+    }
+
+    /// Whether a capture has recorded allocations of the graph.
+    pub(crate) fn allocates(&self) -> bool {
+        let edited = || self.edited.iter().flat_map(|edited| edited.parts());
+        self.captured.allocates || edited().any(|part| part.allocates)
+    }
+
     /// Keeps what a node uses, made or changed by hand. Gives what it used before if that was known
     /// for itself: of a captured node it is not, and stays.
     #[must_use = "who runs it now may use it until the launch is done"]
     pub(crate) fn set(&mut self, node: NodeId, owners: Owners) -> Option<Arc<Owned>> {
         let owned = Arc::new(Owned::from(owners));
         let edited = self.edit();
+        edited.left = OnceLock::new();
         let pins = !owned.pinned.is_empty();
         let old = edited.nodes.insert(node, owned);
         if pins || old.as_ref().is_some_and(|old| !old.pinned.is_empty()) {
@@ -126,7 +163,7 @@ impl Share {
             return None;
         }
         let edited = self.edit();
-        edited.pinned = OnceLock::new();
+        (edited.pinned, edited.left) = (OnceLock::new(), OnceLock::new());
         edited.nodes.remove(&node)
     }
 
@@ -135,7 +172,7 @@ impl Share {
         let owned = Owned::from(owners);
         if !owned.is_empty() {
             let edited = self.edit();
-            edited.pinned = OnceLock::new();
+            (edited.pinned, edited.left) = (OnceLock::new(), OnceLock::new());
             edited.more.push(Arc::new(owned));
         }
     }

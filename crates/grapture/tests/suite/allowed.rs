@@ -121,7 +121,8 @@ const ON_THE_STREAM: &[Call] = &[
     ("DeviceBuffer::to_vec of nothing", 900, |w| {
         ok(DeviceBuffer::<u32>::alloc(w.context(), 0)?.to_vec(w.stream))
     }),
-    ("DeviceBuffer::copy_from_host", 0, |w| w.word().copy_from_host(&[1], w.stream)),
+    ("DeviceBuffer::copy_from_host", 900, |w| w.word().copy_from_host(&[1], w.stream)),
+    ("DeviceBuffer::copy_from_host_staged", 0, |w| w.word().copy_from_host_staged(&[1], w.stream)),
     ("DeviceBuffer::copy_from", 0, |w| w.word().copy_from(&w.word(), w.stream)),
     ("DeviceBuffer::copy_from ordered memory", 0, |w| {
         DeviceBuffer::<u32>::alloc(w.context(), 4)?.copy_from(&w.ordered, w.stream)

@@ -319,7 +319,7 @@ fn elements_of_no_size_do_nothing(setup: &Setup) {
     assert_eq!((other.len(), other.size_bytes()), (usize::MAX, 0));
     let graph = stream.capture(CaptureMode::Global, |_| {
         nothing.fill((), &stream)?;
-        nothing.copy_from_host(&[(); 3], &stream)?;
+        nothing.copy_from_host_staged(&[(); 3], &stream)?;
         nothing.copy_from_pinned(&pinned, &stream)?;
         nothing.copy_to_pinned(&mut pinned, &stream)?;
         let mut view = nothing.view_mut(1..)?;
@@ -382,7 +382,7 @@ fn a_graph_is_not_disturbed_by_later_allocations(setup: &Setup) {
     let exec = {
         let mut between = DeviceBuffer::<u32>::alloc_async(&stream, 1).unwrap();
         captured(&stream, || {
-            between.copy_from_host(&[3], &stream)?;
+            between.copy_from_host_staged(&[3], &stream)?;
             for step in 0..20 {
                 setup.mul_add(&mut between, 3, step, &stream)?;
             }

@@ -315,7 +315,7 @@ fn launching_into_a_capture_is_refused(setup: &Setup) {
         assert_eq!(
             error.to_string(),
             "stream: it is capturing, and an executable graph cannot be launched into a capture: \
-             launch it on another stream, or capture its work again here"
+             embed its graph there with `Graph::embed`, or launch it on another stream"
         );
         assert_eq!(error.code(), 900);
     }
@@ -477,7 +477,7 @@ fn a_graph_outlives_what_it_uses(setup: &Setup) {
         let host = vec![41u32];
         let graph = capture_stream
             .capture(CaptureMode::Global, |_| {
-                word.copy_from_host(&host, &capture_stream)?;
+                word.copy_from_host_staged(&host, &capture_stream)?;
                 // SAFETY: `add` takes an address of a word and a value.
                 unsafe {
                     kernel

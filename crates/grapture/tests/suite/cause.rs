@@ -423,7 +423,7 @@ fn each_kind_of_operation_has_its_name(setup: &Setup) {
     });
     assert_eq!(direction, Some(CopyDirection::DeviceToDevice));
     say("copy of 4 bytes from the host", OperationKind::Copy, &mut || {
-        word.copy_from_host(&[1], &stream)
+        word.copy_from_host_staged(&[1], &stream)
     });
     say("copy of 4 bytes to the host", OperationKind::Copy, &mut || {
         word.copy_to_pinned(&mut pinned, &stream)

@@ -145,7 +145,7 @@ fn what_is_no_work_has_not_escaped(setup: &Setup) {
             let _zeroed = DeviceBuffer::<u32>::zeroed(&setup.context, 4)?;
             let _copied = DeviceBuffer::from_slice(&setup.context, &[1u32])?;
             let _pinned = setup.pinned_word();
-            copy.copy_from_host(&[3], &stream)?;
+            copy.copy_from_host_staged(&[3], &stream)?;
             // So are events and waits.
             outside.record(&other)?;
             outside.wait(&other)?;

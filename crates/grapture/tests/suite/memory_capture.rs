@@ -8,8 +8,8 @@ use grapture::{
 
 both_tiers!(
     copies_and_fills_become_nodes,
-    a_copy_from_the_host_is_frozen_at_the_capture,
-    a_copy_to_the_host_is_refused,
+    a_staged_copy_is_as_it_was_at_the_capture,
+    copies_that_borrow_host_memory_are_refused,
     what_a_graph_uses_outlives_its_buffers,
     a_refused_operation_leaves_the_capture_valid,
     making_and_dropping_breaks_no_capture,
@@ -71,11 +71,11 @@ fn copies_and_fills_become_nodes(setup: &Setup) {
     }
 }
 
-fn a_copy_from_the_host_is_frozen_at_the_capture(setup: &Setup) {
+fn a_staged_copy_is_as_it_was_at_the_capture(setup: &Setup) {
     let stream = setup.stream();
     let mut target = upload(setup, &[0; 3]);
     let mut host = vec![1, 2, 3];
-    let exec = captured(&stream, || target.copy_from_host(&host, &stream));
+    let exec = captured(&stream, || target.copy_from_host_staged(&host, &stream));
     assert_eq!(exec.node_count(), 1);
     host.fill(99);
     drop(host);
@@ -86,10 +86,10 @@ fn a_copy_from_the_host_is_frozen_at_the_capture(setup: &Setup) {
     }
 }
 
-fn a_copy_to_the_host_is_refused(setup: &Setup) {
+fn copies_that_borrow_host_memory_are_refused(setup: &Setup) {
     let stream = setup.stream();
-    let source = upload(setup, &[4]);
-    let empty = upload(setup, &[]);
+    let mut source = upload(setup, &[4]);
+    let mut empty = upload(setup, &[]);
     let mut host = [7];
     let text = "stream: it is capturing, and each launch of the graph would write to host memory \
                 that is only borrowed now: copy to a `PinnedBuffer`, or after the capture has ended";
@@ -97,6 +97,15 @@ fn a_copy_to_the_host_is_refused(setup: &Setup) {
         assert_eq!(refusal(source.copy_to_host(&mut host, &stream)), text);
         assert_eq!(refusal(source.to_vec(&stream)), text);
         assert_eq!(refusal(empty.to_vec(&stream)), text);
+        let text = "stream: it is capturing, and each launch of the graph would read host memory \
+                    that is only borrowed now: use `copy_from_host_staged` for these elements at \
+                    every launch, or copy from a `PinnedBuffer`";
+        assert_eq!(refusal(source.copy_from_host(&[5], &stream)), text);
+        assert_eq!(refusal(empty.copy_from_host(&[], &stream)), text);
+        assert_eq!(
+            refusal(source.copy_from_host(&[5, 6], &stream)).split(':').next(),
+            Some("copy.len")
+        );
         Ok(())
     });
     assert_eq!(graph.unwrap().node_count().unwrap(), 0);
@@ -137,7 +146,7 @@ fn a_refused_operation_leaves_the_capture_valid(setup: &Setup) {
     let graph = stream.capture(CaptureMode::Global, |_| {
         let region = Region2d::new(3, 1);
         refusal(buffer.copy_from(&other, &stream));
-        refusal(buffer.copy_from_host(&[1], &stream));
+        refusal(buffer.copy_from_host_staged(&[1], &stream));
         refusal(buffer.copy_from_pinned(&pinned, &stream));
         refusal(buffer.copy_to_pinned(&mut pinned, &stream));
         refusal(buffer.copy_2d_from(region, &other, region, &stream));
