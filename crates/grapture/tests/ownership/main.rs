@@ -274,6 +274,8 @@ fn threads_record_hand_over_and_drop() {
         scope.spawn(move || {
             exec.launch(stream).unwrap();
             drop(exec);
+            // What is let go of now is let go of too early.
+            world.driver.reclaim();
             fake::run();
             world.driver.reclaim();
         });

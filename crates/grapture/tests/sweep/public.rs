@@ -170,6 +170,26 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "a conditional node: `tests/conditional_faults.rs` fails each of its driver calls",
+        &[
+            "Graph::add_if",
+            "Graph::add_if_else",
+            "Graph::add_switch",
+            "Graph::add_while",
+            "Graph::condition",
+            "GraphBody::*",
+            "LaunchBuilder::condition",
+            "StreamGraphCapture::condition",
+            "StreamGraphCapture::if_",
+            "StreamGraphCapture::if_else",
+            "StreamGraphCapture::switch",
+            "StreamGraphCapture::while_",
+            "Suspended::drop",
+            "Taken::drop",
+            "WordCondition::new",
+        ],
+    ),
+    (
         "plain data",
         &[
             "Buckets::*",
@@ -221,7 +241,7 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
     ),
     (
         "ends a part of an operation that has a row",
-        &["Pop::drop", "RestoreMode::drop", "ThreadCaptureMode::drop"],
+        &["CurrentContext::drop", "Pop::drop", "RestoreMode::drop", "ThreadCaptureMode::drop"],
     ),
 ];
 

@@ -53,6 +53,7 @@ pub const ROWS: &[Row] = &[
     row("Device::total_memory_bytes", |w| w.attempt(|| device(w).total_memory_bytes())),
     row("Device::can_access_peer", |w| w.attempt(|| device(w).can_access_peer(&device(w)))),
     row("Context::new", |w| w.attempt(|| Context::new(&device(w)))),
+    row("Context::make_current", |w| w.attempt(|| w.context.make_current().map(drop))),
     row("Context::synchronize", |w| w.attempt(|| w.context.synchronize())),
     row("Context::memory_info", |w| w.attempt(|| w.context.memory_info())),
     row("Context::stream_priorities", |w| w.attempt(|| w.context.stream_priorities())),
