@@ -2,7 +2,7 @@
 //! every value that a weakly ordered load may see.
 //!
 //! The files are those of the library. What they use of it is played here by a few lines each:
-//! loom's atomics and locks by [`sync`], a capture by `capture::log`.
+//! loom's atomics and locks by `sync`, a capture by `capture::log`.
 
 #![allow(dead_code, reason = "the files are parts of a larger whole")]
 

@@ -5,6 +5,7 @@
 pub mod checked;
 pub mod gate;
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use grapture::{
@@ -53,9 +54,13 @@ impl Setup {
         Setup::on(Driver::from(grapture_sim::driver(SimConfig::default())))
     }
 
-    /// On the process's default driver.
+    /// On the process's default driver, whose primary context is not made anew for each test: that
+    /// is most of the time that a short one takes.
     pub fn real() -> Setup {
-        Setup::on(Driver::process_default().expect("the gpu tier needs a driver"))
+        static KEPT: OnceLock<Context> = OnceLock::new();
+        let driver = Driver::process_default().expect("the gpu tier needs a driver");
+        KEPT.get_or_init(|| Context::new(&driver.device(0).unwrap()).unwrap());
+        Setup::on(driver)
     }
 
     /// On a given driver.

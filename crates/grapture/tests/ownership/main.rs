@@ -118,7 +118,7 @@ fn parts(world: &World) -> Parts {
     let (seen, dropped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let graph = stream.capture(CaptureMode::ThreadLocal, |capture| {
         word.fill(1, &stream)?;
-        word.copy_from_host(&[7], &stream)?;
+        word.copy_from_host_staged(&[7], &stream)?;
         world.launch(&mut word, &stream)?;
         word.copy_to_pinned(&mut pinned, &stream)?;
         let (runs, token) = (seen.clone(), Token(dropped.clone()));

@@ -53,11 +53,6 @@ const THINGS: &[(&str, Make)] = &[
         buffer.fill(1, stream).unwrap();
         Box::new(buffer)
     }),
-    ("ordered buffer used on a default stream", |setup, _| {
-        let mut buffer = DeviceBuffer::<u32>::alloc_async(&setup.stream(), 4).unwrap();
-        buffer.fill(1, &Stream::per_thread(&setup.context)).unwrap();
-        Box::new(buffer)
-    }),
     ("pinned buffer", |setup, _| Box::new(setup.pinned_word())),
     ("pinned buffer that was used", |setup, stream| {
         let pinned = setup.pinned_word();

@@ -55,7 +55,7 @@ fn record(world: &World, words: &mut DeviceBuffer<u32>, step: usize) -> CudaResu
     match step {
         0 => world.launch(words, stream),
         1 => words.fill(1, stream),
-        2 => words.copy_from_host(&[1, 2, 3, 4], stream),
+        2 => words.copy_from_host_staged(&[1, 2, 3, 4], stream),
         3 => stream.host_function(|| {}),
         4 => {
             let event = world.event();

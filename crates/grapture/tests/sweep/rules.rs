@@ -2,8 +2,9 @@
 
 use grapture_sim::LiveObjects;
 use grapture_sys::{
-    CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
-    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUresult, Function,
+    CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_OUT_OF_MEMORY,
+    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUresult,
+    Function,
 };
 
 /// A call by which things are released, the name under which its failure is reported, and what that
@@ -61,6 +62,12 @@ pub fn tolerates(function: Function, code: CUresult) -> bool {
         // A capture of a blocking stream bars a wait for the legacy one, so that copies which
         // borrow the host's memory wait again; whoever has asked for the wait is told.
         Function::cuStreamSynchronize => CAPTURE_CODES.contains(&code),
+        // Where there is no room, what waits to be released is, and the allocation is made again.
+        Function::cuMemAlloc_v2
+        | Function::cuMemHostAlloc
+        | Function::cuMemAllocAsync
+        | Function::cuCtxPushCurrent_v2
+        | Function::cuEventRecord => code == CUDA_ERROR_OUT_OF_MEMORY,
         // It is reported, and the operation is done.
         _ => RELEASES.iter().any(|(release, _, _)| *release == function),
     }

@@ -136,7 +136,7 @@ impl Parts {
             Step::Fill(value) => self.word.fill(value, stream),
             Step::Save => self.saved.copy_from(&self.word, stream),
             Step::Restore => self.word.copy_from(&self.saved, stream),
-            Step::FromHost(value) => self.word.copy_from_host(&[value], stream),
+            Step::FromHost(value) => self.word.copy_from_host_staged(&[value], stream),
             Step::FromPinned => self.word.copy_from_pinned(&self.input, stream),
             Step::ToPinned => self.word.copy_to_pinned(&mut self.output, stream),
             Step::Count => {

@@ -70,6 +70,49 @@ pub const ROWS: &[Row] = &[
         let mut words = w.buffer();
         w.attempt(|| w.stream.capture(CaptureMode::Global, |_| w.launch(&mut words, &w.stream)));
     }),
+    row("Stream::fork, captured", |w| {
+        let mut words = w.buffer();
+        w.attempt(|| {
+            w.stream.capture(CaptureMode::ThreadLocal, |_| {
+                w.stream.fork(&[&w.side], || w.launch(&mut words, &w.side))
+            })
+        });
+    }),
+    row("Stream::fork", |w| {
+        let mut words = w.buffer();
+        w.attempt(|| w.stream.fork(&[&w.side], || w.launch(&mut words, &w.side)));
+    })
+    .also(&["Forked::drop"]),
+    row("StreamGraphCapture::embed", |w| {
+        let child = w.small_graph();
+        w.attempt(|| w.stream.capture(CaptureMode::Relaxed, |capture| capture.embed(&child)));
+    })
+    .also(&["Graph::embed"]),
+    row("StreamGraphCapture::alloc_temporary", |w| {
+        w.attempt(|| {
+            w.stream.capture(CaptureMode::ThreadLocal, |capture| {
+                let mut words = capture.alloc_temporary::<u32>(4)?;
+                words.fill(1, &w.stream)?;
+                words.free()
+            })
+        });
+    })
+    .also(&["Temporary::free", "Temporary::drop", "Allocating::drop"]),
+    row("GraphOutput::take", |w| {
+        w.attempt(|| {
+            let mut output = None;
+            let graph = w.stream.capture(CaptureMode::ThreadLocal, |capture| {
+                let mut words = capture.alloc_temporary::<u32>(4)?;
+                words.fill(1, &w.stream)?;
+                output = Some(words.into_output());
+                Ok(())
+            })?;
+            graph.instantiate()?.launch(&w.stream)?;
+            output.map(|output| output.take()).transpose()
+        });
+    })
+    .tolerates(graph::ASKED_AGAIN)
+    .also(&["Temporary::into_output", "GraphOutput::drop", "LaunchMemory::drop"]),
     row("Stream::capture_with", |w| {
         let mut words = w.buffer();
         let options = CaptureOptions::new(CaptureMode::ThreadLocal).escapes(EscapePolicy::Error);

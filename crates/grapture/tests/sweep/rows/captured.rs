@@ -16,9 +16,9 @@ pub const ROWS: &[Row] = &[
         let mut words = w.ordered();
         w.attempt(|| w.captured(|stream| w.launch(&mut words, stream)));
     }),
-    row("Memory::copy_from_host, captured", |w| {
+    row("Memory::copy_from_host_staged, captured", |w| {
         let mut words = w.buffer();
-        w.attempt(|| w.captured(|stream| words.copy_from_host(&[5, 6, 7, 8], stream)));
+        w.attempt(|| w.captured(|stream| words.copy_from_host_staged(&[5, 6, 7, 8], stream)));
     }),
     row("Memory::copy_from_pinned, captured", |w| {
         let (mut words, pinned) = (w.buffer(), w.pinned());

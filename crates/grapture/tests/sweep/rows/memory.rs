@@ -34,6 +34,10 @@ pub const ROWS: &[Row] = &[
         let words = w.ordered();
         w.attempt(|| words.to_vec(&w.side));
     }),
+    row("Memory::copy_from_host_staged", |w| {
+        let mut words = w.buffer();
+        w.attempt(|| words.copy_from_host_staged(&[5, 6, 7, 8], &w.stream));
+    }),
     row("Memory::copy_from_host", |w| {
         let mut words = w.buffer();
         w.attempt(|| words.copy_from_host(&[5, 6, 7, 8], &w.stream));
