@@ -57,6 +57,8 @@ impl Drop for Token {
 struct Parts {
     word: DeviceBuffer<u32>,
     saved: DeviceBuffer<u32>,
+    /// Whether `saved` is in the order of a stream.
+    ordered: bool,
     input: PinnedBuffer<u32>,
     output: PinnedBuffer<u32>,
     runs: Arc<AtomicU32>,
@@ -85,7 +87,8 @@ impl Parts {
     fn new(setup: &Setup, random: &mut Random, ordered: Option<&Stream>) -> (Parts, Numbers) {
         let context = &setup.context;
         let numbers = Numbers { word: random.value(), input: random.value(), ..Numbers::default() };
-        let saved = match ordered.filter(|_| random.below(2) == 0) {
+        let ordered = ordered.filter(|_| random.below(2) == 0);
+        let saved = match ordered {
             Some(stream) => {
                 let mut saved = DeviceBuffer::alloc_async(stream, 1).unwrap();
                 saved.fill(0, stream).unwrap();
@@ -98,6 +101,7 @@ impl Parts {
         let parts = Parts {
             word: DeviceBuffer::from_slice(context, &[numbers.word]).unwrap(),
             saved,
+            ordered: ordered.is_some(),
             input: PinnedBuffer::from_slice(context, &[numbers.input]).unwrap(),
             output: PinnedBuffer::zeroed(context, 1).unwrap(),
             runs: Arc::default(),
@@ -210,7 +214,8 @@ impl Piece {
             0 => (0..random.below(12)).map(|_| Step::any(random)).collect(),
             _ => self.steps.iter().map(|step| step.varied(random)).collect(),
         };
-        let stream = streams.any(random);
+        // Memory in the order of a stream is not used on a default one.
+        let stream = if self.parts.ordered { &streams.own[0] } else { streams.any(random) };
         let graph = stream.capture(mode(random), |capture| {
             self.parts.record_all(&steps, field, capture, &streams.side)
         });
