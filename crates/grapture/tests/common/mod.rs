@@ -123,10 +123,18 @@ impl Setup {
     /// Waits for what another thread does, for 10 seconds at most.
     #[track_caller]
     pub fn wait_until(&self, done: impl Fn() -> bool) {
-        let limit = Instant::now() + Duration::from_secs(10);
-        while !done() {
-            assert!(Instant::now() < limit, "waited for 10 seconds in vain");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        assert!(comes_true(done), "waited for 10 seconds in vain");
     }
+}
+
+/// Whether something that another thread does is done within 10 seconds.
+pub fn comes_true(done: impl Fn() -> bool) -> bool {
+    let limit = Instant::now() + Duration::from_secs(10);
+    while !done() {
+        if Instant::now() >= limit {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use grapture::{Driver, set_drop_error_hook};
 use grapture_sim::{SimConfig, Simulation};
 
-use crate::common::Setup;
+use crate::common::{Setup, comes_true};
 use piece::{Outcome, Piece};
 use plan::Random;
 
@@ -35,7 +35,8 @@ mod sim_tier {
     fn threads_at_random_leave_nothing() {
         let sim = Simulation::new(SimConfig::default());
         soak(Setup::on(Driver::from(sim.driver())));
-        assert!(sim.live().is_clean(), "{}", sim.leaks());
+        // What was let go of last is released by a thread of the library.
+        assert!(comes_true(|| sim.live().is_clean()), "{}", sim.leaks());
     }
 }
 
