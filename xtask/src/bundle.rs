@@ -52,13 +52,16 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
 /// binaries of tests there are.
 fn add_programs(root: &Path, bundle: &Path) -> Result<usize> {
     let profile = ["--profile", "bundle"];
-    let packages = ["--package", "grapture", "--package", "grapture-cli"];
     let mut tests = process::cargo(root);
     tests.args(["test", "--no-run", "--workspace", "--tests"]).args(profile);
     let mut programs = process::cargo(root);
-    programs.args(["build", "--bins", "--examples"]).args(packages).args(profile);
+    programs.args(["build", "--bins", "--package", "grapture-cli"]).args(profile);
+    // Apart, so that they are without the simulated driver, which the program has.
+    let mut examples = process::cargo(root);
+    examples.args(["build", "--examples", "--package", "grapture"]).args(profile);
     let mut built = artifacts::build(&mut tests)?;
     built.extend(artifacts::build(&mut programs)?);
+    built.extend(artifacts::build(&mut examples)?);
     let mut tests = 0;
     for artifact in built {
         let folder = match artifact.kind {
