@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use grapture_sys::{
-    CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
-    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUresult,
+    CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_VALUE,
+    CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUresult,
 };
 
 use super::event::{Awaited, Wait};
@@ -182,6 +183,7 @@ pub(crate) fn wait_event(
 ) -> Result<bool, CUresult> {
     check_legacy(state, stream)?;
     if external {
+        check_old_mark(state, stream, event)?;
         return add_external(state, stream, NodeParams::Wait(event));
     }
     let this = state.stream(stream)?;
@@ -201,6 +203,21 @@ pub(crate) fn wait_event(
     }
     let newcomer = || Member { context, blocking: kind.is_blocking(), set: Vec::new() };
     Ok(captures.wait(stream, awaited, newcomer)? == Wait::Captured)
+}
+
+/// An event that still stands for a point of a capture that is over breaks the capture in which a
+/// node is to wait for it.
+fn check_old_mark(state: &mut State, stream: StreamId, event: EventId) -> Result<(), CUresult> {
+    let State { captures, events, .. } = state;
+    let recorded = &events.get(event).ok_or(CUDA_ERROR_INVALID_HANDLE)?.recorded;
+    match recorded {
+        Recorded::Captured(mark) if !captures.is_open(mark.sequence) => {
+            captures.capturing(stream)?.ok_or(CUDA_ERROR_ILLEGAL_STATE)?;
+            captures.invalidate_stream(stream);
+            Err(CUDA_ERROR_INVALID_VALUE)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// `cuMemAllocAsync` on a capturing stream: the address of an allocation node. Nothing where the
