@@ -29,6 +29,9 @@ tiers! {
         dangerous_destruction_of_a_node_under_capture,
         dangerous_destruction_of_a_graph_of_the_program_under_capture,
     }
+    simulator {
+        an_external_wait_for_an_event_of_an_ended_capture,
+    }
 }
 
 /// A stream that joins the capture of the rig's stream, does work if asked, and is joined if asked
@@ -232,4 +235,26 @@ fn dangerous_destruction_of_a_graph_of_the_program_under_capture(rig: &Rig) {
     let codes = [cu!(rig, cuGraphDestroy(graph)), cu!(rig, cuGraphDestroyNode(node))];
     let status = rig.status(s);
     assert_eq!((codes, status, rig.end_and_count(s)), ([401, 401], 1, (0, 1)));
+}
+
+/// As a probe in C found it on an H200 (13.0): the mark of a capture that is over breaks another
+/// capture, in which a node is to wait for the event.
+fn an_external_wait_for_an_event_of_an_ended_capture(rig: &Rig) {
+    let waits = || {
+        rig.begin(rig.stream, RELAXED);
+        let code = cu!(rig, cuStreamWaitEvent(rig.stream, rig.event, 1));
+        let status = rig.status(rig.stream);
+        let (ended, graph) = rig.end(rig.stream);
+        if ended == 0 {
+            ok!(rig, cuGraphDestroy(graph));
+        }
+        (code, status, ended)
+    };
+    assert_eq!(waits(), (0, 1, 0));
+    rig.begin(rig.stream, RELAXED);
+    rig.record(rig.event, rig.stream);
+    rig.end_and_count(rig.stream);
+    assert_eq!(waits(), (1, 2, 901));
+    rig.record(rig.event, rig.other);
+    assert_eq!(waits(), (0, 1, 0));
 }

@@ -21,7 +21,6 @@ mod batch_memops;
 mod capture_contexts;
 mod capture_corners;
 mod capture_info;
-mod capture_marks;
 mod capture_orders;
 mod capture_rules;
 mod capture_to_graph;
