@@ -2,38 +2,14 @@
 
 mod common;
 
-use std::cell::Cell;
-use std::time::{Duration, Instant};
-
 use common::Setup;
+use common::releases::{assert_clean, count_failed_releases};
 use grapture::{
     CaptureMode, CudaError, CudaResult, DeviceBuffer, Driver, FillNode, Graph, GraphBody, Kernel,
-    Stream, WordCondition, set_drop_error_hook,
+    Stream, WordCondition,
 };
 use grapture_sim::{SimConfig, Simulation};
 use grapture_sys::CUDA_ERROR_UNKNOWN;
-
-thread_local! {
-    /// How many releases have failed on the thread.
-    static FAILED_RELEASES: Cell<usize> = const { Cell::new(0) };
-}
-
-fn count_failed_releases() {
-    let count = |_: &str, _: &CudaError| FAILED_RELEASES.set(FAILED_RELEASES.get() + 1);
-    set_drop_error_hook(Some(Box::new(count)));
-}
-
-/// Waits until nothing is left in the driver, but for what the failed call was to destroy.
-#[track_caller]
-fn assert_clean(sim: &Simulation, driver: &Driver, what: &str) {
-    let left = FAILED_RELEASES.take();
-    let limit = Instant::now() + Duration::from_secs(10);
-    while sim.leaks().objects.len() > left || left == 0 && !sim.live().is_clean() {
-        assert!(Instant::now() < limit, "{what}: {:?}", sim.leaks());
-        driver.reclaim();
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
 
 /// `word += value`
 fn add(

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use common::Setup;
+use common::counted::{Token, counter};
 use common::gate::Gate;
 use grapture::{
     Bindings, CaptureMode, DeviceBuffer, Driver, Graph, GraphExec, PinnedBuffer, Stream,
@@ -18,19 +19,6 @@ fn simulation(config: SimConfig) -> (Simulation, Setup) {
     let sim = Simulation::new(config);
     let setup = Setup::on(Driver::from(sim.driver()));
     (sim, setup)
-}
-
-/// Counts its drops.
-struct Token(Arc<AtomicUsize>);
-
-impl Drop for Token {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-fn counter() -> Arc<AtomicUsize> {
-    Arc::new(AtomicUsize::new(0))
 }
 
 /// A graph that counts its runs, and whose function is counted when it is dropped.

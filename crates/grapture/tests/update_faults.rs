@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use common::Setup;
+use common::counted::{Token, counter};
 use common::gate::Gate;
 use grapture::{
     CaptureMode, CudaError, DeviceBuffer, Driver, FillNode, Graph, NodeId, Outcome, Stream,
@@ -19,19 +20,6 @@ fn simulation(config: SimConfig) -> (Simulation, Setup) {
     let sim = Simulation::new(config);
     let setup = Setup::on(Driver::from(sim.driver()));
     (sim, setup)
-}
-
-/// Counts its drops.
-struct Token(Arc<AtomicUsize>);
-
-impl Drop for Token {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-fn counter() -> Arc<AtomicUsize> {
-    Arc::new(AtomicUsize::new(0))
 }
 
 /// Whether everything is given back within 10 seconds, but for so many executables.

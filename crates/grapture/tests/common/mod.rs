@@ -3,7 +3,9 @@
 #![allow(dead_code, unused_imports, unused_macros, reason = "each test binary uses a part")]
 
 pub mod checked;
+pub mod counted;
 pub mod gate;
+pub mod releases;
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use crate::common::counted::{Token, counter};
 use crate::common::gate::Gate;
 use crate::common::{Setup, both_tiers};
 use grapture::{
@@ -32,25 +33,12 @@ both_tiers! {
     a_capture_ends_with_its_thread,
 }
 
-/// Counts its drops.
-struct Token(Arc<AtomicUsize>);
-
-impl Drop for Token {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
 #[track_caller]
 fn refusal<T: std::fmt::Debug>(result: CudaResult<T>) -> String {
     match result {
         Err(CudaError::Refused(refusal)) => refusal.to_string(),
         other => panic!("it is not refused: {other:?}"),
     }
-}
-
-fn counter() -> Arc<AtomicUsize> {
-    Arc::new(AtomicUsize::new(0))
 }
 
 fn count(counter: &Arc<AtomicUsize>) -> impl Fn() + Send + Sync + 'static {

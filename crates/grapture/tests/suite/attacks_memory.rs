@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::common::Setup;
 use crate::common::checked::checked_tiers;
+use crate::common::counted::Token;
 use crate::common::gate::Gate;
 use grapture::{
     CU_STREAM_CAPTURE_MODE_RELAXED, CaptureMode, CudaError, CudaResult, DeviceBuffer, Event,
@@ -51,15 +52,6 @@ impl Squatters {
         for buffer in &self.0 {
             assert_eq!(buffer.to_vec(stream).unwrap(), [7; 4]);
         }
-    }
-}
-
-/// Counts its drops.
-struct Token(Arc<AtomicUsize>);
-
-impl Drop for Token {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::build::{FOREIGN, mul_add, refusal, run};
+use crate::common::counted::{Token, counter};
 use crate::common::gate::Gate;
 use crate::common::{Setup, both_tiers};
 use grapture::{
@@ -34,19 +35,6 @@ both_tiers! {
     a_failed_change_keeps_the_old_owner,
     graphs_are_built_on_many_threads,
     building_breaks_no_capture,
-}
-
-/// Counts its drops.
-struct Token(Arc<AtomicUsize>);
-
-impl Drop for Token {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-fn counter() -> Arc<AtomicUsize> {
-    Arc::new(AtomicUsize::new(0))
 }
 
 /// A function whose drop is counted, and its runs too.

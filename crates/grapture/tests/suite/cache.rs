@@ -1,9 +1,10 @@
 //! The cache of executables.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Barrier};
 
+use crate::common::counted::{Token, counter, get};
 use crate::common::gate::Gate;
 use crate::common::{Setup, both_tiers};
 use grapture::{
@@ -30,23 +31,6 @@ both_tiers! {
     what_a_value_of_the_graph_drops_may_use_the_cache,
     a_warm_cache_only_hits,
     a_cache_is_asked_while_streams_capture,
-}
-
-/// Counts its drops.
-struct Token(Arc<AtomicUsize>);
-
-impl Drop for Token {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-fn counter() -> Arc<AtomicUsize> {
-    Arc::new(AtomicUsize::new(0))
-}
-
-fn get(counter: &Arc<AtomicUsize>) -> usize {
-    counter.load(Ordering::SeqCst)
 }
 
 fn zeroed(setup: &Setup) -> DeviceBuffer<u32> {

@@ -1,10 +1,10 @@
 //! Captures that add to a graph that there is.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::build::{FOREIGN, mul_add, read, refusal, run, word};
+use crate::common::counted::{Token, counter};
 use crate::common::{Setup, both_tiers};
 use grapture::{
     CaptureMode, CudaError, CudaResult, DeviceBuffer, Event, Graph, NodeId, RetainedKind, Stream,
@@ -43,18 +43,6 @@ fn break_capture(stream: &Stream) -> CudaResult<()> {
     let code = unsafe { (stream.driver().as_raw().functions().cuStreamQuery)(stream.as_raw()) };
     assert_eq!(code.0, 900);
     Ok(())
-}
-
-fn counter() -> Arc<AtomicUsize> {
-    Arc::new(AtomicUsize::new(0))
-}
-
-struct Token(Arc<AtomicUsize>);
-
-impl Drop for Token {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
 }
 
 fn a_capture_adds_to_a_graph(setup: &Setup) {

@@ -4,6 +4,7 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::common::counted::Token;
 use crate::common::{KERNELS, Setup, both_tiers};
 use grapture::{
     CaptureMode, CaptureOptions, Context, DeviceBuffer, Driver, Event, JoinPolicy, PinnedBuffer,
@@ -27,15 +28,6 @@ fn modes(setup: &Setup) -> &'static [CaptureMode] {
     match setup.driver.version().number() {
         10_000 => &[CaptureMode::Relaxed],
         _ => &[CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed],
-    }
-}
-
-/// Counts its drops.
-struct Token(Arc<AtomicUsize>);
-
-impl Drop for Token {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 

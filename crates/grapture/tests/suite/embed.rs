@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::common::counted::Token;
 use crate::common::{Setup, both_tiers};
 use grapture::{
     CaptureMode, Context, CudaError, CudaResult, DeviceBuffer, Driver, Event, Graph, NodeKind,
@@ -147,15 +148,6 @@ fn graphs_are_embedded_beside_other_threads(setup: &Setup) {
     graph.instantiate().unwrap().launch(&stream).unwrap();
     for word in &others {
         assert_eq!(word.to_vec(&stream).unwrap(), [EACH as u32]);
-    }
-}
-
-/// Counts its drops.
-struct Token(Arc<AtomicUsize>);
-
-impl Drop for Token {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Executables that follow the nodes that were changed in their own graph.
 
-use super::exec_node::{add_kernel, counter, counting, get, set_kernel, zeroed};
+use super::exec_node::{add_kernel, counting, set_kernel, zeroed};
+use crate::common::counted::{counter, get};
 use crate::common::gate::Gate;
 use crate::common::{Setup, both_tiers};
 use grapture::{

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::common::counted::{Token, counter, get};
 use crate::common::gate::Gate;
 use crate::common::{Setup, both_tiers};
 use grapture::{
@@ -31,23 +32,6 @@ both_tiers! {
     changes_harm_no_capture,
     changes_are_made_on_another_thread,
     memory_that_a_graph_allocates_is_refused,
-}
-
-/// Counts its drops.
-pub struct Token(Arc<AtomicUsize>);
-
-impl Drop for Token {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-pub fn counter() -> Arc<AtomicUsize> {
-    Arc::new(AtomicUsize::new(0))
-}
-
-pub fn get(counter: &Arc<AtomicUsize>) -> usize {
-    counter.load(Ordering::SeqCst)
 }
 
 /// A function that counts its runs and its drop.

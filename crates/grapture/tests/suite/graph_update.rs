@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::common::counted::{Token, counter, get};
 use crate::common::gate::Gate;
 use crate::common::{Setup, both_tiers};
 use grapture::{
@@ -32,23 +33,6 @@ both_tiers! {
     a_graph_of_another_context_is_refused,
     a_replaced_value_that_panics_is_contained,
     a_default_stream_is_waited_for_after_an_update,
-}
-
-/// Counts its drops.
-struct Token(Arc<AtomicUsize>);
-
-impl Drop for Token {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-fn counter() -> Arc<AtomicUsize> {
-    Arc::new(AtomicUsize::new(0))
-}
-
-fn get(counter: &Arc<AtomicUsize>) -> usize {
-    counter.load(Ordering::SeqCst)
 }
 
 fn capture(stream: &Stream, record: impl FnOnce() -> CudaResult<()>) -> Graph {
