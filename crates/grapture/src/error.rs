@@ -5,7 +5,7 @@ use std::fmt;
 use grapture_sys as sys;
 use grapture_sys::{CUDA_SUCCESS, CUresult, error_codes};
 
-use crate::capture::CaptureError;
+use crate::capture::{CaptureError, SegmentError};
 use crate::context_lost::ContextLost;
 use crate::graph::{InstantiateError, UpdateError};
 use crate::module::JitError;
@@ -38,6 +38,8 @@ macro_rules! define {
             Instantiate(Box<InstantiateError>),
             /// An executable graph could not be updated.
             Update(Box<UpdateError>),
+            /// A segment of work that is split failed.
+            Segment(Box<SegmentError>),
             /// A fault of earlier work has taken the context.
             ContextLost(Box<ContextLost>),
         }
@@ -62,6 +64,7 @@ macro_rules! define {
                     CudaError::Capture(error) => error.code(),
                     CudaError::Instantiate(error) => error.code(),
                     CudaError::Update(error) => error.code(),
+                    CudaError::Segment(error) => error.code(),
                     CudaError::ContextLost(lost) => lost.code(),
                 }
             }
@@ -108,6 +111,7 @@ impl fmt::Display for CudaError {
             CudaError::Capture(error) => error.fmt(f),
             CudaError::Instantiate(error) => error.fmt(f),
             CudaError::Update(error) => error.fmt(f),
+            CudaError::Segment(error) => error.fmt(f),
             CudaError::ContextLost(lost) => lost.fmt(f),
             plain => {
                 write_code(f, plain.code())?;

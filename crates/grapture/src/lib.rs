@@ -47,7 +47,7 @@ pub use grapture_sys::{
 pub use capture::{
     Attempt, BarredCall, CaptureError, CaptureInfo, CaptureMode, CaptureOptions, CaptureOutcome,
     CaptureStatus, EscapePolicy, Escapes, FailedOperation, Fork, JoinPolicy, LoggedOperation,
-    StreamGraphCapture, ThreadCaptureMode,
+    Segment, SegmentCapture, SegmentError, Segments, StreamGraphCapture, ThreadCaptureMode,
 };
 pub use context::{Context, CurrentContext};
 pub use context_lost::{ContextLost, LAUNCH_HISTORY_VARIABLE};

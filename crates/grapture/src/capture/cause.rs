@@ -131,7 +131,7 @@ impl<'a> Cause<'a> {
     }
 
     /// The streams that joined. On another thread it is not known which are joined back.
-    fn forks(&self) -> Vec<Fork> {
+    pub(super) fn forks(&self) -> Vec<Fork> {
         if self.own.is_none() {
             return Vec::new();
         }

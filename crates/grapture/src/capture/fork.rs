@@ -1,5 +1,7 @@
 //! Forks of a stream: others run beside it for a while, and are joined back.
 
+use std::panic::Location;
+
 use crate::capture::{CaptureLog, StreamGraphCapture};
 use crate::error::CudaResult;
 use crate::event::Event;
@@ -110,6 +112,11 @@ fn join(stream: &Stream, side: &Stream, end: &Event) -> CudaResult<()> {
 }
 
 impl StreamGraphCapture<'_> {
+    /// The line by which a stream joined that is not joined back, if one is known.
+    pub(super) fn first_unjoined(&self) -> Option<&'static Location<'static>> {
+        self.log.first_unjoined()
+    }
+
     /// Joins what is to be joined before the end.
     #[track_caller]
     pub(super) fn join_by_policy(&self) {

@@ -11,7 +11,7 @@ use crate::capture::cause::{Cause, Failure};
 use crate::capture::error::CaptureError;
 use crate::capture::gate::CaptureGate;
 use crate::capture::joins::{Entry, StreamId, id_of};
-use crate::capture::logged::LoggedOperation;
+use crate::capture::logged::{Fork, LoggedOperation};
 use crate::capture::recorded::{Labels, Recorded};
 use crate::error::{CudaError, CudaResult};
 use crate::graph::{GraphKey, NodeNames};
@@ -258,6 +258,15 @@ impl CaptureLog {
     pub(crate) fn node_operation(&self, node: usize) -> Option<LoggedOperation> {
         let own = self.own()?;
         Cause::of(&self.gate, Some(&own), &self.gate.shared()).of_node(node)
+    }
+
+    /// The line by which a stream joined that is not joined back, on the thread that began the
+    /// capture.
+    #[cold]
+    pub(crate) fn first_unjoined(&self) -> Option<&'static Location<'static>> {
+        let own = self.own()?;
+        let forks = Cause::of(&self.gate, Some(&own), &self.gate.shared()).forks();
+        forks.iter().find(|fork| !fork.is_joined()).map(Fork::location)
     }
 
     /// The streams that joined the capture. A default stream is there if it is this thread's.

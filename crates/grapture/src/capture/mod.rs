@@ -21,6 +21,9 @@ mod mode;
 mod open;
 mod options;
 mod recorded;
+mod segment_capture;
+mod segment_error;
+mod segments;
 mod thread_owned;
 
 use std::fmt;
@@ -62,6 +65,9 @@ pub use mode::{CaptureMode, ThreadCaptureMode};
 pub(crate) use open::OpenCaptures;
 pub use options::CaptureOptions;
 pub(crate) use recorded::{Recorded, Source};
+pub use segment_capture::SegmentCapture;
+pub use segment_error::SegmentError;
+pub use segments::{Segment, Segments};
 
 /// An open capture of a stream: what is submitted to the stream is recorded instead of run, and
 /// becomes a graph at the [`end`](StreamGraphCapture::end).

@@ -13,6 +13,12 @@ pub struct CaptureOptions {
     joins: JoinPolicy,
 }
 
+impl From<CaptureMode> for CaptureOptions {
+    fn from(mode: CaptureMode) -> CaptureOptions {
+        CaptureOptions::new(mode)
+    }
+}
+
 impl CaptureOptions {
     /// A capture in a mode, which warns of work that escapes from it, and whose forks must be
     /// joined.

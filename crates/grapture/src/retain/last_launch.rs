@@ -3,6 +3,8 @@
 use std::mem;
 use std::sync::Arc;
 
+use grapture_sys::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult};
 use crate::raw_event::RawEvent;
@@ -59,6 +61,24 @@ impl LastLaunch {
         };
     }
 
+    /// Has the stream wait for the launch, unless it is in its order already.
+    pub(crate) fn precede(&mut self, stream: &Stream) -> CudaResult<()> {
+        match self {
+            LastLaunch::Never => return Ok(()),
+            LastLaunch::On(last) if last == stream => return Ok(()),
+            LastLaunch::On(_) => *self = self.clone().marked()?,
+            _ => {}
+        }
+        match self {
+            LastLaunch::Marked(event) => {
+                let waits = stream.outside_capture(|| event.wait_on(stream))?;
+                waits.ok_or_else(|| captures("stream"))
+            }
+            LastLaunch::On(_) => Err(captures("the stream of the last launch")),
+            _ => stream.context().synchronize(),
+        }
+    }
+
     /// Whether the launch is done, and what came after it on its stream before this was first
     /// asked.
     pub(crate) fn is_done(&mut self) -> CudaResult<bool> {
@@ -90,4 +110,14 @@ impl LastLaunch {
         let marked = stream.outside_capture(|| mark().or_else(|_| mark()))?;
         Ok(marked.unwrap_or(LastLaunch::On(stream)))
     }
+}
+
+#[cold]
+fn captures(what: &'static str) -> CudaError {
+    CudaError::refused(
+        CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+        what,
+        "it is capturing, and the launch has to be ordered after the last one: end that capture \
+         first",
+    )
 }

@@ -48,6 +48,7 @@ mod refusals;
 mod regions;
 mod saved;
 mod seeing;
+mod segments;
 mod soak;
 mod temporary;
 mod topology;

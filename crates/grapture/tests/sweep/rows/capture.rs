@@ -3,7 +3,7 @@
 use grapture::{
     CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_RELAXED,
     CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CaptureMode, CaptureOptions, CudaResult, EscapePolicy,
-    Event, Stream, StreamGraphCapture,
+    Event, SegmentCapture, Stream, StreamGraphCapture,
 };
 use grapture_sys::Function;
 
@@ -130,6 +130,41 @@ pub const ROWS: &[Row] = &[
                 None => Ok(outcome),
             }
         });
+    }),
+    row("Stream::capture_segments", |w| {
+        let mut words = w.buffer();
+        w.attempt(|| {
+            w.stream.capture_segments(CaptureMode::ThreadLocal, |capture| {
+                w.launch(&mut words, &w.stream)?;
+                capture.eager(|stream| stream.synchronize())?;
+                w.launch(&mut words, &w.stream)
+            })
+        });
+    })
+    .tolerates(graph::ASKED_AGAIN)
+    .also(&["Segments::capture", "SegmentCapture::eager", "SegmentCapture::eager_with"]),
+    row("Segments::launch", |w| {
+        let mut words = w.buffer();
+        let record = |capture: &mut SegmentCapture<'_, '_>| {
+            w.launch(&mut words, &w.stream)?;
+            capture.eager(|stream| stream.is_idle().map(drop))?;
+            w.launch(&mut words, &w.stream)
+        };
+        let segments = w.stream.capture_segments(CaptureMode::ThreadLocal, record);
+        let mut segments = segments.unwrap();
+        w.attempt(|| {
+            segments.launch(&w.stream)?;
+            segments.launch(&w.side)
+        });
+    })
+    // The mark of the last launch gets a second try.
+    .tolerates(&[Function::cuCtxPushCurrent_v2, Function::cuEventCreate, Function::cuEventRecord])
+    .also(&["Segments::launch_with", "Noted::drop"]),
+    row("Segments::upload", |w| {
+        let mut words = w.buffer();
+        let record = |_: &mut SegmentCapture<'_, '_>| w.launch(&mut words, &w.stream);
+        let segments = w.stream.capture_segments(CaptureMode::ThreadLocal, record).unwrap();
+        w.attempt(|| segments.upload(&w.stream));
     }),
     row("Stream::capture, with a fork", |w| {
         let mut words = w.buffer();
