@@ -60,12 +60,26 @@ kinds! {
     Free = "free",
     /// A conditional node.
     Conditional = "conditional node",
+    /// A node that does nothing.
+    Empty = "empty node",
+    /// A batch of memory operations.
+    MemoryBatch = "batch of memory operations",
+    /// A change of what the next operation waits for.
+    SetDependencies = "change of dependencies",
+    /// An addition to what the next operation waits for.
+    AddDependencies = "addition of dependencies",
 }
 
 impl OperationKind {
     /// Whether a capture makes a node of it.
     pub(crate) fn is_node(self) -> bool {
-        !matches!(self, OperationKind::EventRecord | OperationKind::EventWait)
+        !matches!(
+            self,
+            OperationKind::EventRecord
+                | OperationKind::EventWait
+                | OperationKind::SetDependencies
+                | OperationKind::AddDependencies
+        )
     }
 }
 

@@ -196,6 +196,7 @@ impl StreamGraphCapture<'_> {
 
     /// Has the stream wait for all that the capture has recorded. Gives an error if it did not.
     fn join_leaves(&self, body: CUgraph, before: usize) -> Result<(), u32> {
+        let loose = self.log.take_loose();
         let joined: Option<CudaResult<bool>> = self.log.paused(|_| {
             let info = self.stream.raw_capture_info().unwrap_or(Err(CudaError::NotSupported))?;
             // SAFETY: the capture is paused, and there was no other call on it since.
@@ -206,7 +207,7 @@ impl StreamGraphCapture<'_> {
             if !leaves.is_empty() {
                 add_dependencies(self.stream, &mut leaves)?;
             }
-            Ok(leaves.is_empty())
+            Ok(leaves.iter().all(|leaf| loose.contains(&leaf.addr())))
         });
         match joined {
             Some(Ok(false)) => Err(CUDA_ERROR_STREAM_CAPTURE_UNJOINED.0),

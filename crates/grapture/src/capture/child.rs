@@ -105,7 +105,7 @@ fn add(graph: &Graph, stream: &Stream) -> CudaResult<()> {
 
 /// Has the driver invalidate the stream's capture: a node of it, which cannot be taken out again
 /// (measured), would run in no order with the stream, and what it uses is not kept.
-fn invalidate(stream: &Stream) {
+pub(super) fn invalidate(stream: &Stream) {
     // SAFETY: a live stream. Measured: the call fails and invalidates the capture.
     let asked = stream.with(|functions, raw| unsafe { (functions.cuStreamQuery)(raw) });
     tracing::debug!(?asked, "a capture was invalidated: a graph could not be embedded");

@@ -4,17 +4,18 @@ use std::panic::{Location, resume_unwind};
 
 use grapture_sys::{
     CU_STREAM_CAPTURE_STATUS_ACTIVE, CU_STREAM_SET_CAPTURE_DEPENDENCIES,
-    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, CUgraph,
+    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, CUgraph,
 };
 
 use crate::capture::StreamGraphCapture;
 use crate::capture::body::{BodyPlace, BodyRecord, capture_body};
 use crate::capture::info::RawInfo;
+use crate::capture::nested::beside;
 use crate::error::{CudaError, CudaResult};
 use crate::graph::{Branch, Condition, Decider, Decides, Place, launch_steering};
 use crate::operation::{Operation, OperationKind};
 use crate::reclaim::drop_contained;
-use crate::stream::{Stream, StreamOptions};
+use crate::stream::Stream;
 
 /// Captures one body, by its number.
 type Record<'a> = &'a mut dyn FnMut(usize, &StreamGraphCapture<'_>) -> CudaResult<()>;
@@ -40,7 +41,7 @@ impl StreamGraphCapture<'_> {
             // a broken one too keeps its graph until it is ended (measured).
             unsafe { Condition::create(context, info.graph, root, default) }
         });
-        made.unwrap_or_else(|| Err(self.elsewhere()))
+        made.unwrap_or_else(|| Err(self.log.elsewhere()))
     }
 
     /// Captures a body that runs once if the condition is not zero when the stream's work so far
@@ -252,7 +253,7 @@ impl StreamGraphCapture<'_> {
                 moved.inspect_err(|error| _ = self.nesting.fail(error.code()))
             },
         );
-        added.unwrap_or_else(|| Err(self.elsewhere()))?;
+        added.unwrap_or_else(|| Err(self.log.elsewhere()))?;
         Ok(bodies)
     }
 
@@ -262,8 +263,7 @@ impl StreamGraphCapture<'_> {
         graph: CUgraph,
         record: &mut dyn FnMut(&StreamGraphCapture<'_>) -> CudaResult<()>,
     ) -> CudaResult<()> {
-        let priority = StreamOptions::new().priority(self.stream.priority()?);
-        let stream = Stream::with_options(self.stream.context(), priority)?;
+        let stream = beside(self.stream)?;
         let root = self.nesting.root(&self.log);
         let place = BodyPlace { graph, root, after: &[], before: 0, names: None };
         let BodyRecord { recorded, mut owners, lost } = capture_body(&stream, place, record)?;
@@ -277,22 +277,10 @@ impl StreamGraphCapture<'_> {
         drop_contained(owners);
         recorded.unwrap_or_else(|payload| resume_unwind(payload)).map(|_| ())
     }
-
-    /// Why this thread cannot add to the capture now.
-    #[cold]
-    fn elsewhere(&self) -> CudaError {
-        self.log.suspended().unwrap_or_else(|| {
-            CudaError::refused(
-                CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
-                "capture",
-                "another thread began it: add to it on that thread",
-            )
-        })
-    }
 }
 
 /// What the driver tells of the stream's capture, if that is valid.
-fn active(stream: &Stream) -> CudaResult<RawInfo> {
+pub(super) fn active(stream: &Stream) -> CudaResult<RawInfo> {
     let info = stream.raw_capture_info().unwrap_or(Err(CudaError::NotSupported))?;
     if info.status == CU_STREAM_CAPTURE_STATUS_ACTIVE {
         return Ok(info);

@@ -180,7 +180,8 @@ impl CaptureGate {
             return Err(CudaError::refused(
                 CUDA_ERROR_ILLEGAL_STATE,
                 "stream",
-                "it is capturing already: end that capture first, or capture another stream",
+                "it is capturing already: end that capture first, capture another stream and \
+                 `embed` the graph, or have a part become one node with `Stream::as_child`",
             ));
         }
         self.capturing.store(true, Ordering::SeqCst);

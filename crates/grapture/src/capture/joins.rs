@@ -44,6 +44,12 @@ pub(super) fn unjoined(log: &[Entry], origin: StreamId) -> HashMap<StreamId, usi
                     *known = (*known).max(*count);
                 }
             }
+            (OperationKind::AddDependencies, _) => {}
+            // What it was after is let go of, and what it comes after now is not known here.
+            (OperationKind::SetDependencies, _) => {
+                covered.clear();
+                last.remove(&entry.stream);
+            }
             // A record and a wait make no node, everything else does.
             _ => {
                 covered.insert(entry.stream, index + 1);

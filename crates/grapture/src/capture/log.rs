@@ -1,11 +1,15 @@
 //! [`CaptureLog`]: what an open capture has recorded, whom it keeps alive, and what went wrong.
 
 use std::cell::RefMut;
+use std::collections::HashSet;
 use std::panic::Location;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, MutexGuard, Weak};
 
-use grapture_sys::{CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_INVALID_VALUE};
+use grapture_sys::{
+    CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
+    CUgraphNode,
+};
 
 use crate::capture::cause::{Cause, Failure};
 use crate::capture::error::CaptureError;
@@ -15,7 +19,8 @@ use crate::capture::logged::{Fork, LoggedOperation};
 use crate::capture::recorded::{Labels, Recorded};
 use crate::error::{CudaError, CudaResult};
 use crate::graph::{GraphKey, NodeNames};
-use crate::operation::{Line, Operation};
+use crate::memory::BufferInner;
+use crate::operation::{Line, Operation, OperationKind};
 use crate::retain::Owners;
 use crate::stream::Stream;
 
@@ -72,7 +77,12 @@ pub(crate) struct SharedRecording {
     pub(super) members: Vec<Member>,
     /// How the nodes are named, if the capture goes into a graph that there was.
     names: Option<NodeNames>,
-    /// The line of a conditional node whose body is being captured: nothing is recorded meanwhile.
+    /// The nodes that no stream need come after.
+    loose: HashSet<usize>,
+    /// What the capture allocates and frees itself.
+    temporaries: Vec<Weak<BufferInner>>,
+    /// The line of a part, the body of a conditional node or a child, that is being captured: nothing
+    /// is recorded meanwhile.
     suspended: Option<&'static Location<'static>>,
 }
 
@@ -238,7 +248,7 @@ impl CaptureLog {
     }
 
     /// Has the capture record nothing until the guard is dropped, on any thread: the body of a
-    /// conditional node, which came by that line, is captured beside it.
+    /// conditional node or a child, which came by that line, is captured beside it.
     pub(crate) fn suspend(&self, line: &'static Location<'static>) -> Suspended<'_> {
         // Without its part this thread goes the way of the others, which looks.
         self.gate.shared().suspended = Some(line);
@@ -246,10 +256,45 @@ impl CaptureLog {
         Suspended { log: self }
     }
 
-    /// Why nothing can be recorded now, if a body is being captured.
+    /// Why this thread cannot add to the capture now: a part of it is being captured, or another
+    /// thread began it.
     #[cold]
-    pub(crate) fn suspended(&self) -> Option<CudaError> {
-        self.shared()?.suspended.map(is_suspended)
+    pub(crate) fn elsewhere(&self) -> CudaError {
+        let suspended = self.shared().and_then(|shared| shared.suspended);
+        suspended.map_or_else(other_thread, is_suspended)
+    }
+
+    /// Has no other thread submit to the capture as long as the result lives.
+    pub(super) fn keep_others_out(&self) -> MutexGuard<'_, SharedRecording> {
+        self.gate.shared()
+    }
+
+    /// Remembers nodes that the streams of the capture need not come after: those that were added by
+    /// hand, or that a stream has let go of.
+    pub(super) fn note_loose(&self, nodes: &[CUgraphNode]) {
+        let nodes = nodes.iter().map(|node| node.addr());
+        self.gate.shared().loose.extend(nodes);
+    }
+
+    /// The handles of those nodes, as numbers.
+    pub(super) fn take_loose(&self) -> HashSet<usize> {
+        std::mem::take(&mut self.gate.shared().loose)
+    }
+
+    /// Remembers memory that the capture allocates and frees.
+    pub(crate) fn note_temporary(&self, memory: &Arc<BufferInner>) {
+        if let Some(mut shared) = self.shared() {
+            shared.temporaries.retain(|known| known.strong_count() > 0);
+            shared.temporaries.push(Arc::downgrade(memory));
+        }
+    }
+
+    /// Whether some of that is still to be freed.
+    pub(crate) fn has_temporaries(&self) -> bool {
+        let alive = |shared: MutexGuard<'_, SharedRecording>| {
+            shared.temporaries.iter().any(|known| known.strong_count() > 0)
+        };
+        self.shared().is_some_and(alive)
     }
 
     /// The operation that made a node, by the number of the node, on the thread that began the
@@ -265,6 +310,14 @@ impl CaptureLog {
     #[cold]
     pub(crate) fn first_unjoined(&self) -> Option<&'static Location<'static>> {
         let own = self.own()?;
+        // What the program has put into another order is known to the driver alone.
+        let reordered = |operation: &Operation| {
+            let kind = operation.kind();
+            matches!(kind, OperationKind::SetDependencies | OperationKind::AddDependencies)
+        };
+        if own.operations.iter().any(reordered) {
+            return None;
+        }
         let forks = Cause::of(&self.gate, Some(&own), &self.gate.shared()).forks();
         forks.iter().find(|fork| !fork.is_joined()).map(Fork::location)
     }
@@ -440,6 +493,8 @@ impl SharedRecording {
         self.operations.clear();
         self.failure = None;
         self.names = None;
+        self.temporaries.clear();
+        self.loose.clear();
         std::mem::take(&mut self.members)
     }
 
@@ -478,10 +533,19 @@ fn is_suspended(line: &'static Location<'static>) -> CudaError {
         CUDA_ERROR_ILLEGAL_STATE,
         "stream",
         format!(
-            "its capture waits until the body of the conditional node at {} is captured: submit \
-             to the body's stream, or after the body",
+            "its capture waits until the part at {} is captured, a child or the body of a \
+             conditional node: submit to the stream of that part, or after it",
             Line(line),
         ),
+    )
+}
+
+#[cold]
+fn other_thread() -> CudaError {
+    CudaError::refused(
+        CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
+        "capture",
+        "another thread began it: add to it on that thread",
     )
 }
 

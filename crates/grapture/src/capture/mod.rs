@@ -1,11 +1,13 @@
 //! [`StreamGraphCapture`]: the capture of a stream by the driver.
 
+mod add;
 mod attempt;
 mod barred;
 mod body;
 mod cause;
 mod child;
 mod conditional;
+mod dependencies;
 mod error;
 mod error_text;
 pub(crate) mod escape;
@@ -18,6 +20,7 @@ mod legacy;
 mod log;
 mod logged;
 mod mode;
+mod nested;
 mod open;
 mod options;
 mod recorded;
@@ -430,7 +433,8 @@ fn captures_already() -> CudaError {
     CudaError::refused(
         CUDA_ERROR_ILLEGAL_STATE,
         "stream",
-        "it is capturing already: end that capture first, or capture another stream",
+        "it is capturing already: end that capture first, capture another stream and `embed` the \
+         graph, or have a part become one node with `Stream::as_child`",
     )
 }
 

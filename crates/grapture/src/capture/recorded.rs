@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::capture::StreamGraphCapture;
+use crate::capture::{CaptureLog, StreamGraphCapture};
 use crate::graph::NodeKind;
 use crate::operation::{Operation, OperationKind};
 
@@ -97,6 +97,9 @@ fn node_of(kind: OperationKind) -> Option<NodeKind> {
         OperationKind::EventRecord | OperationKind::EventWait | OperationKind::GraphLaunch => {
             return None;
         }
+        OperationKind::SetDependencies | OperationKind::AddDependencies => return None,
+        OperationKind::Empty => NodeKind::Empty,
+        OperationKind::MemoryBatch => NodeKind::BatchMemOp,
         OperationKind::EventRecordExternal => NodeKind::EventRecord,
         OperationKind::EventWaitExternal => NodeKind::EventWait,
         OperationKind::ChildGraph => NodeKind::ChildGraph,
@@ -127,19 +130,30 @@ impl StreamGraphCapture<'_> {
     /// # Ok::<(), CudaError>(())
     /// ```
     pub fn labelled<R>(&self, label: &str, record: impl FnOnce() -> R) -> R {
-        /// Puts the label before back, also when `record` panics.
-        struct PutBack<'a, 's>(&'a StreamGraphCapture<'s>, Option<Arc<str>>);
-        impl Drop for PutBack<'_, '_> {
-            fn drop(&mut self) {
-                self.0.log.label(|next, labels| labels.set(next, self.1.take()));
-            }
-        }
-        let before = self.log.label(|next, labels| {
+        let _label = Labelled::new(&self.log, label);
+        record()
+    }
+}
+
+/// What a capture records carries a label as long as this lives.
+pub(super) struct Labelled<'a> {
+    log: &'a CaptureLog,
+    before: Option<Arc<str>>,
+}
+
+impl Labelled<'_> {
+    pub(super) fn new<'a>(log: &'a CaptureLog, label: &str) -> Labelled<'a> {
+        let before = log.label(|next, labels| {
             let label = labels.within(label);
             labels.set(next, Some(label))
         });
-        let _put_back = PutBack(self, before.flatten());
-        record()
+        Labelled { log, before: before.flatten() }
+    }
+}
+
+impl Drop for Labelled<'_> {
+    fn drop(&mut self) {
+        self.log.label(|next, labels| labels.set(next, self.before.take()));
     }
 }
 

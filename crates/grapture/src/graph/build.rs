@@ -4,7 +4,8 @@ use std::ptr;
 use std::sync::Arc;
 
 use grapture_sys::{
-    CUDA_ERROR_INVALID_VALUE, CUDA_KERNEL_NODE_PARAMS_v2, CUgraph, CUgraphNode, Function, Functions,
+    CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_INVALID_VALUE, CUDA_KERNEL_NODE_PARAMS_v2, CUgraph,
+    CUgraphNode, Function, Functions,
 };
 
 use crate::context::Context;
@@ -200,10 +201,15 @@ impl Graph {
         function: impl Fn() + Send + Sync + 'static,
         after: &[NodeId],
     ) -> CudaResult<NodeId> {
-        let call = Arc::new(Call::new(&self.context, function));
+        self.add_call(&Arc::new(Call::new(&self.context, function)), after)
+    }
+
+    /// Adds a node that makes a call at every launch.
+    #[track_caller]
+    pub(crate) fn add_call(&mut self, call: &Arc<Call>, after: &[NodeId]) -> CudaResult<NodeId> {
         let mut owners = Owners::here();
-        owners.retain(&call);
-        let params = Call::params(&call);
+        owners.retain(call);
+        let params = Call::params(call);
         self.insert(after, owners, |place, node| {
             let Place { functions, graph, after, count } = *place;
             // SAFETY: a live graph, nodes of it, and parameters that the driver copies. The call
@@ -320,7 +326,10 @@ impl Graph {
             if !raw.is_null() {
                 // SAFETY: a node of this graph that nobody knows.
                 let code = unsafe { (functions.cuGraphDestroyNode)(raw) };
-                crate::drop_error::report("cuGraphDestroyNode", check(code));
+                // The graph of a capture gives none back (measured): who adds to that breaks it then.
+                if code != CUDA_ERROR_ILLEGAL_STATE {
+                    crate::drop_error::report("cuGraphDestroyNode", check(code));
+                }
             }
             return Err(error);
         }

@@ -1,14 +1,16 @@
 //! A graph that a capture adds to.
 
 use std::collections::HashSet;
+use std::ops::{Deref, DerefMut};
 
 use grapture_sys::{CUgraph, CUgraphNode};
 
 use crate::capture::Recorded;
+use crate::context::Context;
 use crate::drop_error::report;
 use crate::error::{CudaResult, check};
-use crate::graph::{Graph, NodeId, NodeNames};
-use crate::retain::Owners;
+use crate::graph::{BatchNode, CopyNode, FillNode, Graph, NodeId, NodeNames};
+use crate::retain::{Owners, Share};
 use crate::stream::Stream;
 
 /// A graph before a capture adds to it.
@@ -21,7 +23,44 @@ pub(crate) struct CaptureTarget {
     spare: Graph,
 }
 
+/// A graph that is the driver's: of an open capture, to add nodes to.
+pub(crate) struct LentGraph(Graph);
+
+impl Deref for LentGraph {
+    type Target = Graph;
+
+    fn deref(&self) -> &Graph {
+        &self.0
+    }
+}
+
+impl DerefMut for LentGraph {
+    fn deref_mut(&mut self) -> &mut Graph {
+        &mut self.0
+    }
+}
+
+impl Drop for LentGraph {
+    fn drop(&mut self) {
+        // Its handle is never destroyed here.
+        self.0.raw = std::ptr::null_mut();
+    }
+}
+
 impl Graph {
+    /// The graph of a capture, of which nothing is known but how its nodes are named.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is a live graph that nobody else uses or destroys as long as the result lives.
+    pub(crate) unsafe fn lent(context: Context, raw: CUgraph, names: NodeNames) -> LentGraph {
+        let share = Share::new(Owners::default());
+        // SAFETY: the caller's promise. The result takes the handle out before it is dropped.
+        let mut graph = unsafe { Graph::of(context, raw, names.graph(), share) };
+        graph.names = names;
+        LentGraph(graph)
+    }
+
     /// Prepares for a capture of the stream that adds to the graph.
     pub(crate) fn capture_target(
         &self,
@@ -86,3 +125,16 @@ impl Graph {
         *self = target.spare;
     }
 }
+
+macro_rules! waits_for_its_memory {
+    ($($node:ty),*) => {$(
+        impl $node {
+            /// Blocks until the memory that it uses is there.
+            pub(crate) fn wait_until_ready(&self) -> CudaResult<()> {
+                self.owners.wait_until_ready()
+            }
+        }
+    )*};
+}
+
+waits_for_its_memory!(BatchNode, CopyNode, FillNode);

@@ -12,9 +12,11 @@ use grapture_sys::{
 use crate::context::Context;
 use crate::error::{CudaError, CudaResult};
 use crate::memory::{DeviceSlice, DeviceSliceMut, RawSlice, Region2d, freeze, same_len};
+use crate::operation::Operation;
 use crate::pinned::{PinnedBuffer, PinnedInner};
 use crate::retain::Owners;
 use crate::stream::other_context_than;
+use crate::topology::CopyDirection;
 
 /// What a copy node copies: the same for a node that is [added](crate::Graph::add_copy) to a graph
 /// and for one that is [changed](crate::NodeMut::set_copy).
@@ -28,6 +30,18 @@ pub struct CopyNode {
 }
 
 impl CopyNode {
+    /// The copy at the caller's line, as a capture logs it.
+    #[track_caller]
+    pub(crate) fn operation(&self) -> Operation {
+        let CUDA_MEMCPY3D { srcMemoryType, dstMemoryType, WidthInBytes, Height, .. } = self.params;
+        let direction = match (srcMemoryType, dstMemoryType) {
+            (CU_MEMORYTYPE_HOST, _) => CopyDirection::HostToDevice,
+            (_, CU_MEMORYTYPE_HOST) => CopyDirection::DeviceToHost,
+            _ => CopyDirection::DeviceToDevice,
+        };
+        Operation::copy(direction, WidthInBytes * Height)
+    }
+
     /// From device memory to device memory.
     ///
     /// # Errors

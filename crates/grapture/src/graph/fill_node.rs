@@ -8,6 +8,7 @@ use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUDA_MEMSET_NODE_PARAMS};
 use crate::context::Context;
 use crate::error::{CudaError, CudaResult};
 use crate::memory::{DeviceSlice, DeviceSliceMut, Region2d, Unit};
+use crate::operation::Operation;
 use crate::retain::Owners;
 
 /// What a fill node fills, and with what: the same for a node that is
@@ -23,6 +24,13 @@ pub struct FillNode {
 }
 
 impl FillNode {
+    /// The fill at the caller's line, as a capture logs it.
+    #[track_caller]
+    pub(crate) fn operation(&self) -> Operation {
+        let CUDA_MEMSET_NODE_PARAMS { elementSize, width, height, .. } = self.params;
+        Operation::fill(elementSize as usize * width * height)
+    }
+
     /// Every element of device memory. The device fills by units of 1, 2 or 4 bytes: a larger
     /// element can be filled if its bytes repeat after such a unit.
     ///

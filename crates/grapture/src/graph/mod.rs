@@ -59,6 +59,7 @@ pub(crate) use body_nodes::{body_leaves, body_misfit};
 pub use buckets::Buckets;
 pub(crate) use build::Place;
 pub use cache::{CacheCounters, CacheLimits, CachedExec, GraphCache};
+pub(crate) use captured::LentGraph;
 pub(crate) use conditional::Branch;
 pub use conditional::{Condition, Decider, Decides, WordCondition};
 pub use copy_node::CopyNode;

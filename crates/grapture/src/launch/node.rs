@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use crate::context::Context;
 use crate::error::CudaResult;
 use crate::launch::{INLINE, LaunchBuilder};
+use crate::operation::Operation;
 use crate::retain::Owners;
 
 impl LaunchBuilder<'_> {
@@ -21,6 +22,12 @@ impl LaunchBuilder<'_> {
             owners.retain_memory(owner);
         }
         owners
+    }
+
+    /// The launch at the caller's line, as a capture logs it.
+    #[track_caller]
+    pub(crate) fn operation(&self) -> Operation {
+        Operation::kernel(self.kernel)
     }
 
     /// Runs `with` on the parameters of a node with this launch, in a graph of the context. The

@@ -106,8 +106,10 @@ impl StreamGraphCapture<'_> {
         let bytes = size_of_elements::<T>(len)?;
         let log = self.own_log().ok_or_else(into_a_graph)?;
         let inner = BufferInner::alloc_in_graph(log, self.stream(), bytes)?;
+        let inner = Arc::new(inner);
+        log.note_temporary(&inner);
         let (_capture, _elements) = (PhantomData, PhantomData);
-        Ok(Temporary { inner: Arc::new(inner), len, owned: true, _capture, _elements })
+        Ok(Temporary { inner, len, owned: true, _capture, _elements })
     }
 }
 

@@ -116,7 +116,8 @@ fn a_second_capture_of_the_stream_is_refused(setup: &Setup) {
     let error = StreamGraphCapture::begin(&stream, CU_STREAM_CAPTURE_MODE_RELAXED).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "stream: it is capturing already: end that capture first, or capture another stream"
+        "stream: it is capturing already: end that capture first, capture another stream and \
+         `embed` the graph, or have a part become one node with `Stream::as_child`"
     );
     assert_eq!(error.code(), 401);
     assert!(capture.is_active());

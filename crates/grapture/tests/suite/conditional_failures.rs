@@ -208,8 +208,9 @@ fn the_stream_takes_nothing_while_a_body_is_captured(setup: &Setup) {
                 assert_eq!(
                     text,
                     format!(
-                        "stream: its capture waits until the body of the conditional node at \
-                         {}:{line} is captured: submit to the body's stream, or after the body",
+                        "stream: its capture waits until the part at {}:{line} is captured, a child \
+                         or the body of a conditional node: submit to the stream of that part, or \
+                         after it",
                         file!(),
                     )
                 );

@@ -272,7 +272,8 @@ fn work_does_not_run_into_another_capture(setup: &Setup) {
     let outcome = stream.capture_or_run(CaptureMode::Global, |_| panic!("it is called"));
     assert_eq!(
         outcome.unwrap_err().to_string(),
-        "stream: it is capturing already: end that capture first, or capture another stream"
+        "stream: it is capturing already: end that capture first, capture another stream and \
+         `embed` the graph, or have a part become one node with `Stream::as_child`"
     );
     assert!(capture.is_active());
     assert_eq!(capture.end_graph().unwrap().node_count().unwrap(), 0);

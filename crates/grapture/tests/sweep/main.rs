@@ -55,6 +55,7 @@ tables! {
     sim_memory_survives_every_failure: memory;
     sim_captured_operations_survive_every_failure: captured;
     sim_captures_survive_every_failure: capture;
+    sim_nodes_added_to_captures_survive_every_failure: capture_add;
     sim_conditional_nodes_survive_every_failure: conditional;
     sim_graphs_survive_every_failure: graph;
     sim_built_graphs_survive_every_failure: build;

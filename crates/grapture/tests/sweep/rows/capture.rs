@@ -166,6 +166,40 @@ pub const ROWS: &[Row] = &[
         let segments = w.stream.capture_segments(CaptureMode::ThreadLocal, record).unwrap();
         w.attempt(|| segments.upload(&w.stream));
     }),
+    row("StreamGraphCapture::child", |w| {
+        let mut words = w.buffer();
+        w.attempt(|| {
+            w.stream.capture(CaptureMode::ThreadLocal, |capture| {
+                capture.child("part", |inner| w.launch(&mut words, inner.stream())).map(drop)
+            })
+        });
+    }),
+    row("Stream::as_child", |w| {
+        let mut words = w.buffer();
+        w.attempt(|| {
+            w.stream.capture(CaptureMode::Global, |_| {
+                w.stream.as_child("part", |stream| w.launch(&mut words, stream))
+            })
+        });
+    }),
+    row("Stream::set_capture_dependencies", |w| {
+        let mut words = w.buffer();
+        w.attempt(|| {
+            w.stream.capture(CaptureMode::ThreadLocal, |capture| {
+                w.launch(&mut words, &w.stream)?;
+                let first = capture.dependencies()?;
+                capture.set_dependencies(&[])?;
+                capture.add_dependencies(&first)?;
+                w.launch(&mut words, &w.stream)
+            })
+        });
+    })
+    .also(&[
+        "Stream::add_capture_dependencies",
+        "StreamGraphCapture::add_dependencies",
+        "StreamGraphCapture::dependencies",
+        "StreamGraphCapture::set_dependencies",
+    ]),
     row("Stream::capture, with a fork", |w| {
         let mut words = w.buffer();
         w.attempt(|| {

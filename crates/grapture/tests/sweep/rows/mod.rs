@@ -3,6 +3,7 @@
 pub mod build;
 pub mod cache;
 pub mod capture;
+pub mod capture_add;
 pub mod captured;
 pub mod conditional;
 pub mod device;
