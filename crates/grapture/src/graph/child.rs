@@ -99,13 +99,14 @@ impl Graph {
     pub(super) fn set_child(&mut self, node: NodeId, child: &Graph) -> CudaResult<()> {
         self.require_driver(&child.context, "child")?;
         child.refuse_memory_nodes(NO_COPY)?;
-        let raw = self.require(node, "node")?;
+        let raw = self.require_at_any_depth(node, "node")?;
         let mut params =
             CUgraphNodeParams { type_: CU_GRAPH_NODE_TYPE_GRAPH, ..CUgraphNodeParams::default() };
         params.__bindgen_anon_1.graph.graph = child.raw;
         // SAFETY: a node of this graph, and a live graph, which the driver copies.
         check(unsafe { (self.functions().cuGraphNodeSetParams)(raw, &mut params) })
             .map_err(|error| child.why_not(error, NO_COPY))?;
+        self.forget_within(node);
         self.edits.node(node);
         drop_contained(self.share_mut().set(node, child.owners()));
         Ok(())

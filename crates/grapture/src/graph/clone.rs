@@ -43,7 +43,7 @@ impl Graph {
         copy.clone_of = Some(self.names.graph());
         let mut names = HashMap::new();
         for node in self.share().edited_nodes() {
-            names.insert(node, copy.id(self.raw_node_in(node.as_raw(), raw)?));
+            names.insert(node, self.counterpart(node, &copy, (0, raw))?);
         }
         *copy.share_mut() = self.share().renamed(|node| names.get(&node).copied());
         Ok(copy)
@@ -58,7 +58,7 @@ impl Graph {
     /// made, or was removed there.
     #[doc(alias = "cuGraphNodeFindInClone")]
     pub fn node_in(&self, node: NodeId, clone: &Graph) -> CudaResult<NodeId> {
-        let raw = self.require(node, "node")?;
+        self.require_at_any_depth(node, "node")?;
         if clone.clone_of != Some(self.names.graph()) {
             return Err(CudaError::refused(
                 CUDA_ERROR_INVALID_HANDLE,
@@ -66,10 +66,10 @@ impl Graph {
                 "it is no clone of the graph: make one with `Graph::try_clone`",
             ));
         }
-        Ok(clone.id(self.raw_node_in(raw, clone.raw)?))
+        self.counterpart(node, clone, (0, clone.raw))
     }
 
-    fn raw_node_in(&self, node: CUgraphNode, clone: CUgraph) -> CudaResult<CUgraphNode> {
+    pub(super) fn raw_node_in(&self, node: CUgraphNode, clone: CUgraph) -> CudaResult<CUgraphNode> {
         let mut found = ptr::null_mut();
         // SAFETY: a node of this graph, a live clone of this graph, and a live out-pointer.
         check(unsafe { (self.functions().cuGraphNodeFindInClone)(&mut found, node, clone) })?;

@@ -116,6 +116,7 @@ impl Graph {
         // SAFETY: a node of this graph, whose name means nothing from here on.
         check(unsafe { (self.functions().cuGraphDestroyNode)(raw) })
             .map_err(|error| self.why_not(error, "its nodes cannot be removed"))?;
+        self.forget_within(node);
         self.names.remove(raw);
         self.recorded.forget();
         drop_contained(self.share_mut().remove(node));

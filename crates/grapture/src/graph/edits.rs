@@ -33,6 +33,11 @@ impl Edits {
         self.nodes.push((self.revision, node));
     }
 
+    /// Forgets changes of nodes that are no more: another change stands for them.
+    pub(super) fn forget(&mut self, gone: impl Fn(NodeId) -> bool) {
+        self.nodes.retain(|(_, node)| !gone(*node));
+    }
+
     /// Notes that something else changed: nodes, dependencies, attributes.
     pub(super) fn shape(&mut self) {
         self.revision += 1;

@@ -51,7 +51,7 @@ impl GraphExec {
     /// and keeps, or it was removed there.
     pub fn node(&mut self, node: NodeId) -> CudaResult<ExecNode<'_>> {
         let Some(source) = &self.source else { return Err(no_source()) };
-        let raw = source.require(node, "node")?;
+        let raw = source.require_at_any_depth(node, "node")?;
         Ok(ExecNode { exec: self, graph: None, id: node, raw })
     }
 
@@ -71,7 +71,7 @@ impl GraphExec {
                  made of",
             ));
         }
-        let raw = graph.require(node, "node")?;
+        let raw = graph.require_at_any_depth(node, "node")?;
         Ok(ExecNode { exec: self, graph: Some(graph), id: node, raw })
     }
 }
@@ -224,7 +224,15 @@ impl ExecNode<'_> {
             check(unsafe {
                 (exec.functions().cuGraphExecChildGraphNodeSetParams)(exec.raw, raw, child.raw)
             })
-        })
+        })?;
+        // What nodes within it were changed to use is used no more.
+        let share = self.exec.owners.share();
+        let edited = share.edited_nodes().filter(|node| self.graph().is_within(*node, self.id));
+        for node in edited.collect::<Vec<_>>() {
+            self.exec.owners.remove(node, self.exec.context.driver());
+        }
+        self.exec.prepare();
+        Ok(())
     }
 
     /// Has an event record node, or an event wait node, use another event.
@@ -410,8 +418,8 @@ fn unknown() -> CudaError {
     CudaError::refused(
         CUDA_ERROR_INVALID_HANDLE,
         "node",
-        "the executable graph has no such node: it was added to the graph after the executable was \
-         made of it",
+        "the executable graph has no such node: it was added to the graph, or embedded there, after \
+         the executable was made of it",
     )
 }
 

@@ -51,6 +51,11 @@ impl ExecOwners {
         }
     }
 
+    /// What the nodes use now.
+    pub(super) fn share(&self) -> &Share {
+        &self.share
+    }
+
     /// The pinned memory that the nodes use.
     pub(super) fn pinned(&self) -> &[PinnedUse] {
         self.share.pinned()
@@ -107,6 +112,18 @@ impl ExecOwners {
             Fresh::Nodes(nodes) => nodes.insert(node),
         };
         if let Some(old) = old {
+            self.let_go(Part::Node { _owned: old }, used, driver);
+        }
+    }
+
+    /// Forgets what a node uses by itself: it does something else now.
+    pub(super) fn remove(&mut self, node: NodeId, driver: &Driver) {
+        self.settle();
+        let used = match &mut self.fresh {
+            Fresh::All => false,
+            Fresh::Nodes(nodes) => !nodes.remove(&node),
+        };
+        if let Some(old) = self.share.remove(node) {
             self.let_go(Part::Node { _owned: old }, used, driver);
         }
     }

@@ -35,7 +35,8 @@ impl GraphExec {
         let same = self.key == graph.names().graph();
         let since = self.synced.filter(|_| same).and_then(|synced| graph.edits.since(synced));
         let Some(nodes) = since else { return Ok(Followed::NotAtAll) };
-        let few = nodes.len().saturating_mul(WORTH) <= self.node_count;
+        let all = self.node_count.saturating_add(graph.count_around(&nodes)?);
+        let few = nodes.len().saturating_mul(WORTH) <= all;
         if !few || (strict && nodes.len() > 1) {
             return Ok(Followed::NotAtAll);
         }
@@ -57,6 +58,14 @@ impl GraphExec {
         for (index, node) in nodes.iter().enumerate() {
             match self.take(graph, *node) {
                 Ok(()) => {}
+                // It has no such node if the graph around that was embedded later, and takes that
+                // as a whole.
+                Err(error) if node.is_inner() && is_refusal(&error) => {
+                    if index > 0 {
+                        self.half_way(graph, *node, &error);
+                    }
+                    return Ok(Some(Followed::NotAtAll));
+                }
                 Err(error) if index > 0 => return Ok(Some(self.half_way(graph, *node, &error))),
                 Err(error) if is_refusal(&error) => return Ok(Some(stopped(graph, *node, &error))),
                 Err(error) => {
@@ -81,7 +90,7 @@ impl GraphExec {
 
     /// Gives a node the parameters that it has in the graph.
     fn take(&self, graph: &Graph, node: NodeId) -> CudaResult<()> {
-        let raw = graph.require(node, "node")?;
+        let raw = graph.require_at_any_depth(node, "node")?;
         match graph.kind(raw)? {
             NodeKind::Kernel => {
                 let params = graph.reader().raw_kernel(raw)?;

@@ -18,6 +18,7 @@ mod exec_node;
 mod exec_owners;
 mod fill_node;
 mod follow;
+mod inner;
 mod instantiate;
 mod launch_attributes;
 mod memory;
@@ -68,6 +69,7 @@ pub use exec::GraphExec;
 pub(crate) use exec::launch_into_capture;
 pub use exec_node::ExecNode;
 pub use fill_node::FillNode;
+use inner::InnerGraphs;
 pub use instantiate::{InstantiateError, InstantiateFlags, InstantiateOptions, InstantiateResult};
 pub use memory::GraphBuffer;
 pub use node::{Edge, EdgeData, EdgePort, Node, NodeId, NodeKind};
@@ -90,6 +92,8 @@ pub use update_error::{UpdateError, UpdateReason};
 pub struct Graph {
     pub(super) raw: CUgraph,
     names: NodeNames,
+    /// The embedded graphs whose nodes were named.
+    inner: InnerGraphs,
     pub(super) context: Context,
     /// What the nodes use. Taken by the drop alone.
     share: Option<Share>,
@@ -138,6 +142,7 @@ impl Graph {
         Graph {
             raw,
             names: NodeNames::of(key),
+            inner: InnerGraphs::default(),
             context,
             share: Some(share),
             edits: Edits::default(),
@@ -325,6 +330,7 @@ impl Graph {
         Graph {
             raw: self.raw,
             names: self.names.clone(),
+            inner: InnerGraphs::default(),
             context: self.context.clone(),
             share: self.share.take(),
             edits: Edits::default(),

@@ -47,7 +47,7 @@ impl NodeNames {
 
     /// The name of the node that has the handle now.
     pub(crate) fn id(&self, raw: CUgraphNode) -> NodeId {
-        NodeId { graph: self.graph, raw, turn: self.turn(raw) }
+        NodeId { graph: self.graph, raw, turn: self.turn(raw), within: 0 }
     }
 
     /// Notes that the node with the handle was removed.
@@ -59,6 +59,9 @@ impl NodeNames {
     pub(crate) fn require(&self, node: NodeId, what: &'static str) -> CudaResult<CUgraphNode> {
         let problem = if node.graph != self.graph {
             "it is a node of another graph: only a graph's own nodes can be named to it"
+        } else if node.within != 0 {
+            "it is a node of an embedded graph: such can be looked at and changed, but not ordered, \
+             removed or added to"
         } else if node.turn != self.turn(node.raw) {
             "it was removed from the graph"
         } else {
@@ -76,10 +79,12 @@ impl NodeNames {
 /// the node was removed: both refuse it by name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NodeId {
-    graph: GraphKey,
-    raw: CUgraphNode,
+    pub(super) graph: GraphKey,
+    pub(super) raw: CUgraphNode,
     /// How many nodes with this handle the graph had before that were removed.
-    turn: u32,
+    pub(super) turn: u32,
+    /// The number by which the graph knows an embedded one that it is in; 0: it is the graph's own.
+    pub(super) within: u32,
 }
 
 // SAFETY: the handle is only compared here, and given to a driver call only by the graph that
@@ -92,6 +97,11 @@ impl NodeId {
     /// The driver's handle.
     pub fn as_raw(self) -> CUgraphNode {
         self.raw
+    }
+
+    /// Whether it is a node of an embedded graph.
+    pub(super) fn is_inner(self) -> bool {
+        self.within != 0
     }
 }
 

@@ -36,7 +36,7 @@ impl Graph {
     /// answers.
     #[doc(alias = "cuGraphNodeGetType")]
     pub fn node(&self, node: NodeId) -> CudaResult<NodeRef<'_>> {
-        let raw = self.require(node, "node")?;
+        let raw = self.require_at_any_depth(node, "node")?;
         let kind = self.kind(raw)?;
         Ok(NodeRef { graph: self, id: node, raw, kind })
     }
@@ -62,7 +62,7 @@ impl Graph {
     ///
     /// As [`node`](Graph::node).
     pub fn node_mut(&mut self, node: NodeId) -> CudaResult<NodeMut<'_>> {
-        let raw = self.require(node, "node")?;
+        let raw = self.require_at_any_depth(node, "node")?;
         let kind = self.kind(raw)?;
         Ok(NodeMut { graph: self, id: node, raw, kind })
     }
@@ -76,7 +76,11 @@ pub struct NodeRef<'a> {
     kind: NodeKind,
 }
 
-impl NodeRef<'_> {
+impl<'a> NodeRef<'a> {
+    pub(super) fn graph(&self) -> &'a Graph {
+        self.graph
+    }
+
     /// Its name.
     pub fn id(&self) -> NodeId {
         self.id
@@ -123,7 +127,7 @@ impl NodeRef<'_> {
 
     fn neighbours(&self, side: Side) -> CudaResult<Vec<(NodeId, EdgeData)>> {
         let neighbours = self.graph.reader().neighbours(self.raw, side)?.into_iter();
-        Ok(neighbours.map(|(raw, data)| (self.graph.id(raw), data)).collect())
+        Ok(neighbours.map(|(raw, data)| (self.graph.sibling(self.id, raw), data)).collect())
     }
 }
 
@@ -326,7 +330,7 @@ impl NodeMut<'_> {
     }
 
     fn require(&self, kind: NodeKind) -> CudaResult<()> {
-        if self.kind == kind { Ok(()) } else { Err(other_kind(self.kind, kind)) }
+        require_kind(self.kind, kind)
     }
 }
 
@@ -340,6 +344,7 @@ impl Graph {
     ) -> CudaResult<()> {
         owners.wait_until_ready()?;
         for memory in owners.graph_memory() {
+            self.require(node, "node")?;
             self.require_memory(memory)?;
             self.require_order(memory.allocated_by, node)?;
         }
@@ -387,6 +392,10 @@ unsafe fn set_kernel(
     let old = before_contexts(params);
     // SAFETY: the caller's promise. The context that is current is the graph's.
     check(unsafe { (functions.cuGraphKernelNodeSetParams)(node, &old) })
+}
+
+pub(super) fn require_kind(kind: NodeKind, wanted: NodeKind) -> CudaResult<()> {
+    if kind == wanted { Ok(()) } else { Err(other_kind(kind, wanted)) }
 }
 
 #[cold]

@@ -168,7 +168,7 @@ fn direction(from: CUmemorytype, to: CUmemorytype) -> CopyDirection {
     }
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     /// The parameters of a node of the graph.
     pub(super) fn params(&self, node: CUgraphNode) -> CudaResult<NodeParams> {
         Ok(match self.kind(node)? {
@@ -327,7 +327,7 @@ impl Reader<'_> {
     }
 
     /// The graph that a node embeds.
-    pub(super) fn child(&self, node: CUgraphNode) -> CudaResult<Reader<'_>> {
+    pub(super) fn child(&self, node: CUgraphNode) -> CudaResult<Reader<'a>> {
         let mut raw = ptr::null_mut();
         // SAFETY: a child graph node of this graph, and a live out-pointer.
         check(unsafe { (self.functions().cuGraphChildGraphNodeGetGraph)(node, &mut raw) })?;

@@ -36,6 +36,7 @@ mod graph;
 mod graph_memory;
 mod graph_output;
 mod graph_update;
+mod inner_nodes;
 mod launch;
 mod lost;
 mod memory;

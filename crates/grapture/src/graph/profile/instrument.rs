@@ -8,6 +8,7 @@ use std::time::Duration;
 use grapture_sys::{CU_EVENT_DEFAULT, CUDA_ERROR_NOT_SUPPORTED, CUgraphNode, Function};
 
 use crate::error::{CudaError, CudaResult, check};
+use crate::graph::read::Reader;
 use crate::graph::{Graph, GraphExec, InstantiateOptions, NodeId, NodeKind};
 use crate::raw_event::RawEvent;
 
@@ -21,7 +22,6 @@ pub(super) struct Instrumented {
     pub(super) nodes: Vec<NodeId>,
     /// For each node the indices of those that it waits for.
     pub(super) before: Vec<Vec<usize>>,
-    kinds: Vec<NodeKind>,
     /// The nodes of the copy, which lives on: the driver knows the executable's by them.
     copies: Vec<CUgraphNode>,
     _copy: Graph,
@@ -45,7 +45,6 @@ impl Instrumented {
     pub(super) fn new(graph: &Graph, options: &InstantiateOptions) -> CudaResult<Instrumented> {
         let nodes = graph.nodes()?;
         nodes.iter().enumerate().try_for_each(|(index, node)| check_kind(index, node.kind()))?;
-        let kinds = nodes.iter().map(|node| node.kind()).collect();
         let nodes: Vec<NodeId> = nodes.iter().map(|node| node.id()).collect();
         let context = graph.context();
         let event = || RawEvent::with_flags(context, CU_EVENT_DEFAULT.0).map(Arc::new);
@@ -64,27 +63,47 @@ impl Instrumented {
         }
         let before = dependencies(graph, &nodes)?;
         let exec = copy.instantiate_with(options)?;
-        Ok(Instrumented { exec, nodes, before, kinds, copies, _copy: copy, start, ends })
+        Ok(Instrumented { exec, nodes, before, copies, _copy: copy, start, ends })
     }
 
     /// Switches off the nodes that are off in `exec`, which was made of the same graph.
-    pub(super) fn switch_off_as(&self, exec: &GraphExec) -> CudaResult<()> {
-        let functions = self.exec.functions();
+    pub(super) fn switch_off_as(&self, graph: &Graph, exec: &GraphExec) -> CudaResult<()> {
         if !self.exec.context().driver().has(Function::cuGraphNodeSetEnabled) {
             return Ok(());
         }
-        let switches = self.nodes.iter().zip(&self.copies).zip(&self.kinds);
-        for ((node, copy), _) in switches.filter(|(_, kind)| has_switch(**kind)) {
+        let pairs = self.nodes.iter().map(|node| node.as_raw()).zip(self.copies.iter().copied());
+        self.switch_off(exec, graph.reader(), &pairs.collect::<Vec<_>>())
+    }
+
+    /// Switches off those nodes of the copy whose likes are off in `exec`, and within what they
+    /// embed.
+    fn switch_off(
+        &self,
+        exec: &GraphExec,
+        graph: Reader<'_>,
+        pairs: &[(CUgraphNode, CUgraphNode)],
+    ) -> CudaResult<()> {
+        let functions = self.exec.functions();
+        for (node, copy) in pairs {
+            let kind = graph.kind(*node)?;
+            if kind == NodeKind::ChildGraph {
+                let (inner, inner_copy) = (graph.child(*node)?, graph.child(*copy)?);
+                // Of a copy the nodes are in the same order.
+                let within = inner.nodes()?.into_iter().zip(inner_copy.nodes()?);
+                self.switch_off(exec, inner, &within.collect::<Vec<_>>())?;
+            }
+            if !has_switch(kind) {
+                continue;
+            }
             let mut enabled = 1;
             // SAFETY: a live executable graph, a node of the live graph that it was made of (the
-            // caller borrows both), and a live out-pointer.
-            let asked = unsafe {
-                (functions.cuGraphNodeGetEnabled)(exec.as_raw(), node.as_raw(), &mut enabled)
-            };
+            // caller borrows both) or of one that this embeds, and a live out-pointer.
+            let asked =
+                unsafe { (functions.cuGraphNodeGetEnabled)(exec.as_raw(), *node, &mut enabled) };
             check(asked)?;
             if enabled == 0 {
                 // SAFETY: a live executable graph that nobody else uses, and a node of the live graph
-                // that it was made of.
+                // that it was made of, or of one that this embeds.
                 check(unsafe { (functions.cuGraphNodeSetEnabled)(self.exec.as_raw(), *copy, 0) })?;
             }
         }

@@ -103,7 +103,7 @@ fn measure(
 ) -> CudaResult<Profile> {
     let topology = graph.topology()?;
     let copy = Instrumented::new(graph, options)?;
-    copy.switch_off_as(plain)?;
+    copy.switch_off_as(graph, plain)?;
     let watch = Watch::new(stream)?;
     let (mut replays, mut profiled) = (Vec::new(), Vec::new());
     let mut intervals: Vec<Vec<Interval>> = vec![Vec::new(); copy.nodes.len()];
