@@ -61,6 +61,8 @@ pub(crate) struct ContextCaptures {
     threads: Mutex<HashMap<ThreadId, Arc<CaptureGate>>>,
     /// The streams, but for default ones.
     streams: Mutex<Vec<Weak<StreamInner>>>,
+    /// The contexts whose memory kernels of this one reach.
+    pub(crate) peers: Mutex<Vec<Weak<ContextCaptures>>>,
 }
 
 enum ContextOrigin {
@@ -254,6 +256,10 @@ impl Context {
     /// The calls that the driver refused for the sake of a capture.
     pub(crate) fn barred(&self) -> &BarredCalls {
         &self.inner.captures.barred
+    }
+
+    pub(crate) fn captures(&self) -> &Arc<ContextCaptures> {
+        &self.inner.captures
     }
 
     /// What may be done on the legacy default stream.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use grapture_sys as sys;
@@ -32,6 +33,15 @@ pub struct Driver {
 struct DriverInner {
     raw: sys::Driver,
     reclaimer: Reclaimer,
+}
+
+/// Whether the process has had handles of several contexts at once. Who has a handle of one sees it
+/// set.
+static SEVERAL_CONTEXTS: AtomicBool = AtomicBool::new(false);
+
+/// Whether nodes of a graph can run in another context than the graph's.
+pub(crate) fn several_contexts() -> bool {
+    SEVERAL_CONTEXTS.load(Ordering::Relaxed)
 }
 
 /// What is known of the captures in each context, by the library and the context. A library can be
@@ -188,6 +198,7 @@ impl Driver {
             return captures;
         }
         known.retain(|_, captures| captures.strong_count() > 0);
+        SEVERAL_CONTEXTS.fetch_or(!known.is_empty(), Ordering::Relaxed);
         let captures = Arc::<ContextCaptures>::default();
         known.insert(key, Arc::downgrade(&captures));
         captures

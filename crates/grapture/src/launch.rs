@@ -21,9 +21,10 @@ use crate::dim3::Dim3;
 use crate::error::{CudaError, CudaResult};
 use crate::graph::Condition;
 use crate::kernel::{Kernel, KernelInner};
-use crate::memory::{BufferInner, DeviceSlice, DeviceSliceMut};
+use crate::memory::{BufferInner, DeviceSlice, DeviceSliceMut, of_its_context_alone};
 use crate::operation::Operation;
-use crate::stream::{Stream, other_context_than};
+use crate::retain::keep_until_done;
+use crate::stream::{Stream, other_context_than, unreachable_memory};
 
 use attributes::Attributes;
 pub use attributes::KernelAttribute;
@@ -232,7 +233,50 @@ impl<'a> LaunchBuilder<'a> {
         };
         if !self.locate(stream.context(), arguments, pointers) || !self.fits(stream) {
             self.check(stream)?;
+            if self.uses_peers(stream.context()) {
+                // SAFETY: the caller's promise, and pointers to the arguments (checked).
+                return unsafe { self.launch_with_peers(stream, arguments, pointers) };
+            }
         }
+        // SAFETY: as above.
+        unsafe { self.record(stream, arguments, pointers) }
+    }
+
+    /// A launch with memory of other contexts, which this library lets its context reach.
+    ///
+    /// # Safety
+    ///
+    /// As for [`record`](LaunchBuilder::record).
+    #[cold]
+    #[track_caller]
+    unsafe fn launch_with_peers(
+        &self,
+        stream: &Stream,
+        arguments: &[Argument<'a>],
+        pointers: &mut [MaybeUninit<*mut c_void>],
+    ) -> CudaResult<()> {
+        // SAFETY: the caller's promise.
+        let launched = unsafe { self.record(stream, arguments, pointers) };
+        // The release of memory waits for the work of its own context alone. In a capture the graph
+        // has it too.
+        keep_until_done(self.owners(), stream);
+        launched
+    }
+
+    /// Submits the launch.
+    ///
+    /// # Safety
+    ///
+    /// As for [`launch`](LaunchBuilder::launch), and the launch was checked: `pointers` are to the
+    /// arguments.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn record(
+        &self,
+        stream: &Stream,
+        arguments: &[Argument<'a>],
+        pointers: &mut [MaybeUninit<*mut c_void>],
+    ) -> CudaResult<()> {
         let pointers =
             if pointers.is_empty() { ptr::null_mut() } else { pointers.as_mut_ptr().cast() };
         stream.submit(
@@ -404,11 +448,19 @@ impl<'a> LaunchBuilder<'a> {
         if let Some(sizes) = self.kernel.parameters().filter(|sizes| !given.eq(*sizes)) {
             return Err(self.bad_arguments(sizes));
         }
+        let mut others = self.arguments.iter().filter_map(|argument| argument.owner);
+        others.try_for_each(|owner| match owner.context() {
+            own if own.same(context) => Ok(()),
+            peer if !context.has_peer_access(peer) => Err(unreachable_memory(than)),
+            _ if !owner.is_plain() => Err(of_its_context_alone()),
+            _ => Ok(()),
+        })
+    }
+
+    /// Whether an argument is memory of another context.
+    fn uses_peers(&self, context: &Context) -> bool {
         let mut owners = self.arguments.iter().filter_map(|argument| argument.owner);
-        match owners.any(|owner| !owner.context().same(context)) {
-            true => Err(other_context_than("kernel.arg", than)),
-            false => Ok(()),
-        }
+        owners.any(|owner| !owner.context().same(context))
     }
 
     #[cold]

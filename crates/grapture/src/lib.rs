@@ -12,6 +12,7 @@
 mod capture;
 mod context;
 mod context_lost;
+mod context_peers;
 mod device;
 mod dim3;
 mod driver;
@@ -51,7 +52,7 @@ pub use capture::{
 };
 pub use context::{Context, CurrentContext};
 pub use context_lost::{ContextLost, LAUNCH_HISTORY_VARIABLE};
-pub use device::{Device, DeviceAttribute, MemoryInfo, Uuid};
+pub use device::{Device, DeviceAttribute, MemoryInfo, PeerAttribute, Uuid};
 pub use dim3::Dim3;
 pub use driver::{DRIVER_VARIABLE, Driver, DriverVersion};
 pub use drop_error::{DropErrorHook, set_drop_error_hook};

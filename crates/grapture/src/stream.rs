@@ -416,6 +416,18 @@ pub(crate) fn other_context_than(what: &'static str, than: &str) -> CudaError {
     )
 }
 
+#[cold]
+pub(crate) fn unreachable_memory(than: &str) -> CudaError {
+    CudaError::refused(
+        CUDA_ERROR_INVALID_CONTEXT,
+        "kernel.arg",
+        format!(
+            "it belongs to another context than the {than}: make both from the same `Context`, or \
+             call `Context::enable_peer_access` if the device can reach the other's memory"
+        ),
+    )
+}
+
 impl Drop for StreamInner {
     fn drop(&mut self) {
         if self.origin == StreamOrigin::Owned {

@@ -1,6 +1,7 @@
 //! [`Device`]: a CUDA device, and what it says of itself.
 
 mod attribute;
+mod peer;
 mod uuid;
 
 use std::ffi::{CStr, c_char};
@@ -14,6 +15,7 @@ use crate::driver::Driver;
 use crate::error::{CudaError, CudaResult, check};
 
 pub use attribute::DeviceAttribute;
+pub use peer::PeerAttribute;
 pub use uuid::Uuid;
 
 /// A CUDA device. It is a number and its driver: holding it holds no resource of the device.
@@ -183,19 +185,24 @@ impl Device {
     /// [`Refused`](CudaError::Refused) if `peer` is of another driver. As the driver answers.
     #[doc(alias = "cuDeviceCanAccessPeer")]
     pub fn can_access_peer(&self, peer: &Device) -> CudaResult<bool> {
-        if !self.driver.same(&peer.driver) {
-            return Err(CudaError::refused(
-                CUDA_ERROR_INVALID_DEVICE,
-                "peer",
-                "it is a device of another driver: take both from the same `Driver`",
-            ));
-        }
+        self.require_same_driver(peer)?;
         let mut can = 0;
         // SAFETY: the out-pointer is a live local.
         check(unsafe {
             (self.driver.functions().cuDeviceCanAccessPeer)(&mut can, self.raw, peer.raw)
         })?;
         Ok(can != 0)
+    }
+
+    fn require_same_driver(&self, peer: &Device) -> CudaResult<()> {
+        if self.driver.same(&peer.driver) {
+            return Ok(());
+        }
+        Err(CudaError::refused(
+            CUDA_ERROR_INVALID_DEVICE,
+            "peer",
+            "it is a device of another driver: take both from the same `Driver`",
+        ))
     }
 
     /// An attribute that is a number of things.

@@ -309,6 +309,10 @@ impl Graph {
         body_of.unwrap_or(self.names().graph())
     }
 
+    pub(super) fn is_body(&self) -> bool {
+        self.branches.as_ref().is_some_and(|branches| branches.body_of.is_some())
+    }
+
     fn branches(&mut self) -> &mut Branches {
         self.branches.get_or_insert_default()
     }

@@ -107,9 +107,10 @@ impl Graph {
         launch: LaunchBuilder<'_>,
         after: &[NodeId],
     ) -> CudaResult<NodeId> {
+        self.require_place(launch.context(), "kernel")?;
         let owners = launch.owners();
         let context = self.context.clone();
-        launch.with_node(&context, |params| {
+        launch.with_node(|params| {
             self.insert(after, owners, |place, node| {
                 // SAFETY: the parameters are those of a live kernel, with live arguments of the
                 // right number and sizes (checked); the driver copies them in the call. What they
@@ -136,17 +137,18 @@ impl Graph {
     /// context. As the driver answers.
     #[doc(alias = "cuGraphAddMemcpyNode")]
     pub fn add_copy(&mut self, copy: CopyNode, after: &[NodeId]) -> CudaResult<NodeId> {
-        self.require_context(&copy.context, "copy")?;
-        let context = self.context.as_raw();
-        let params = copy.params;
-        self.insert(after, copy.owners, |place, node| {
+        self.require_place(&copy.context, "copy")?;
+        let (context, params) = (copy.context.as_raw(), copy.params);
+        let node = self.insert(after, copy.owners, |place, node| {
             let Place { functions, graph, after, count } = *place;
             // SAFETY: a live graph, nodes of it, and parameters that the driver copies. Both ends
             // lie within memory (checked) that the graph keeps alive (O2).
             check(unsafe {
                 (functions.cuGraphAddMemcpyNode)(node, graph, after, count, &params, context)
             })
-        })
+        })?;
+        self.note_place(node, &copy.context);
+        Ok(node)
     }
 
     /// Adds a node that fills, after the nodes `after`.
@@ -156,17 +158,18 @@ impl Graph {
     /// As [`add_copy`](Graph::add_copy).
     #[doc(alias = "cuGraphAddMemsetNode")]
     pub fn add_fill(&mut self, fill: FillNode, after: &[NodeId]) -> CudaResult<NodeId> {
-        self.require_context(&fill.context, "fill")?;
-        let context = self.context.as_raw();
-        let params = fill.params;
-        self.insert(after, fill.owners, |place, node| {
+        self.require_place(&fill.context, "fill")?;
+        let (context, params) = (fill.context.as_raw(), fill.params);
+        let node = self.insert(after, fill.owners, |place, node| {
             let Place { functions, graph, after, count } = *place;
             // SAFETY: a live graph, nodes of it, and parameters that the driver copies. The target
             // lies within memory (checked) that the graph keeps alive (O2).
             check(unsafe {
                 (functions.cuGraphAddMemsetNode)(node, graph, after, count, &params, context)
             })
-        })
+        })?;
+        self.note_place(node, &fill.context);
+        Ok(node)
     }
 
     /// Adds a node that calls a function on a thread of the driver at every launch, after the nodes
@@ -242,7 +245,7 @@ impl Graph {
     #[doc(alias = "cuGraphAddEventRecordNode")]
     #[track_caller]
     pub fn add_event_record(&mut self, event: &Event, after: &[NodeId]) -> CudaResult<NodeId> {
-        self.require_context(event.context(), "event")?;
+        self.require_place(event.context(), "event")?;
         let node = self.insert(after, event.owners(), |place, node| {
             let Place { functions, graph, after, count } = *place;
             // SAFETY: a live graph, nodes of it, and an event that the graph keeps alive (O2).
@@ -282,7 +285,7 @@ impl Graph {
     /// older than 11.7, or the device cannot do one of the operations.
     #[doc(alias = "cuGraphAddBatchMemOpNode")]
     pub fn add_batch(&mut self, mut batch: BatchNode, after: &[NodeId]) -> CudaResult<NodeId> {
-        self.require_context(&batch.context, "batch")?;
+        self.require_place(&batch.context, "batch")?;
         let owners = std::mem::take(&mut batch.owners);
         self.insert(after, owners, |place, node| {
             let Place { functions, graph, after, count } = *place;
@@ -355,8 +358,19 @@ impl Graph {
         self.require(memory.allocated_by, "memory")
     }
 
-    pub(super) fn require_context(&self, context: &Context, what: &'static str) -> CudaResult<()> {
-        if self.context.same(context) { Ok(()) } else { Err(other_context_than(what, "graph")) }
+    /// Refuses a context in which no node of this graph can run: the body of a conditional node has
+    /// nodes of one context alone.
+    pub(super) fn require_place(&self, context: &Context, what: &'static str) -> CudaResult<()> {
+        match self.is_body() && !self.context.same(context) {
+            true => Err(other_context_than(what, "body")),
+            false => self.require_driver(context, what),
+        }
+    }
+
+    /// Notes the context in which a node runs.
+    pub(super) fn note_place(&mut self, node: NodeId, context: &Context) {
+        let other = !self.context.same(context);
+        self.edits.place(node, other.then_some(context));
     }
 
     pub(super) fn require_driver(&self, context: &Context, what: &'static str) -> CudaResult<()> {

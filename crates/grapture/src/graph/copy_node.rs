@@ -11,7 +11,9 @@ use grapture_sys::{
 
 use crate::context::Context;
 use crate::error::{CudaError, CudaResult};
-use crate::memory::{DeviceSlice, DeviceSliceMut, RawSlice, Region2d, freeze, same_len};
+use crate::memory::{
+    DeviceSlice, DeviceSliceMut, RawSlice, Region2d, freeze, of_its_context_alone, same_len,
+};
 use crate::operation::Operation;
 use crate::pinned::{PinnedBuffer, PinnedInner};
 use crate::retain::Owners;
@@ -42,12 +44,13 @@ impl CopyNode {
         Operation::copy(direction, WidthInBytes * Height)
     }
 
-    /// From device memory to device memory.
+    /// From device memory to device memory, which may be that of another context: the node runs in
+    /// the target's.
     ///
     /// # Errors
     ///
     /// [`Refused`](CudaError::Refused): the lengths differ or are 0, or the memories are of
-    /// different contexts.
+    /// different contexts and one was allocated in the order of a stream.
     #[track_caller]
     pub fn device<T: Pod>(
         target: &mut (impl DeviceSliceMut<T> + ?Sized),
@@ -179,7 +182,7 @@ impl CopyNode {
     ) -> CudaResult<CopyNode> {
         let context = target.context();
         if !context.same(source.context()) {
-            return Err(other_context_than("copy.source", "target"));
+            target.check_reach(source)?;
         }
         let to = region.within(target.span(), size_of::<T>(), "copy.region")?;
         let from = source_region.within(source.span(), size_of::<T>(), "copy.source_region")?;
@@ -241,6 +244,20 @@ impl<'a> End<'a> {
         match self {
             End::Device(slice) => slice.context(),
             End::Pinned(memory) | End::Frozen(memory) => memory.context(),
+        }
+    }
+
+    /// Refuses a copy from another context, but between plain device memories.
+    #[cold]
+    fn check_reach(self, source: End<'_>) -> CudaResult<()> {
+        match (self, source) {
+            (End::Device(to), End::Device(from))
+                if to.context().driver().same(from.context().driver()) =>
+            {
+                let plain = to.owner.is_plain() && from.owner.is_plain();
+                if plain { Ok(()) } else { Err(of_its_context_alone()) }
+            }
+            _ => Err(other_context_than("copy.source", "target")),
         }
     }
 

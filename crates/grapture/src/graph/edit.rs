@@ -117,6 +117,7 @@ impl Graph {
         check(unsafe { (self.functions().cuGraphDestroyNode)(raw) })
             .map_err(|error| self.why_not(error, "its nodes cannot be removed"))?;
         self.forget_within(node);
+        self.edits.place(node, None);
         self.names.remove(raw);
         self.recorded.forget();
         drop_contained(self.share_mut().remove(node));

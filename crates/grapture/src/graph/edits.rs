@@ -1,8 +1,9 @@
 //! [`Edits`]: what was changed in a graph since an executable was made of it.
 
 use std::cell::Cell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
+use crate::context::Context;
 use crate::graph::NodeId;
 
 /// How many changes of parameters are remembered: an executable that is further behind takes the
@@ -18,6 +19,9 @@ pub(super) struct Edits {
     whole: u64,
     /// The nodes whose parameters changed later, each with the number of the change.
     nodes: Vec<(u64, NodeId)>,
+    /// Where the nodes run that run in another context than the graph's: of copies and fills the
+    /// driver does not tell it.
+    places: HashMap<NodeId, Context>,
     /// Whether others have the raw handle, and may change what they like.
     exposed: Cell<bool>,
 }
@@ -36,6 +40,21 @@ impl Edits {
     /// Forgets changes of nodes that are no more: another change stands for them.
     pub(super) fn forget(&mut self, gone: impl Fn(NodeId) -> bool) {
         self.nodes.retain(|(_, node)| !gone(*node));
+        self.places.retain(|node, _| !gone(*node));
+    }
+
+    /// Notes where a node runs. None: in the context of the graph.
+    pub(super) fn place(&mut self, node: NodeId, context: Option<&Context>) {
+        match context {
+            Some(context) => drop(self.places.insert(node, context.clone())),
+            None if self.places.is_empty() => {}
+            None => drop(self.places.remove(&node)),
+        }
+    }
+
+    /// Where a node runs that was made or changed by hand, if that is not the graph's context.
+    pub(super) fn place_of(&self, node: NodeId) -> Option<&Context> {
+        self.places.get(&node)
     }
 
     /// Notes that something else changed: nodes, dependencies, attributes.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use grapture_sys::{
     CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, CUDA_ERROR_INVALID_CLUSTER_SIZE,
-    CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED,
-    CUDA_KERNEL_NODE_PARAMS_v2, CUgraphNode, Function,
+    CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_VALUE,
+    CUDA_ERROR_NOT_SUPPORTED, CUDA_KERNEL_NODE_PARAMS_v2, CUgraphNode, Function,
 };
 
 use crate::context::Context;
@@ -115,15 +115,17 @@ impl ExecNode<'_> {
         if launch.has_attributes() {
             return Err(attributes());
         }
-        let (owners, context) = (launch.owners(), self.exec.context.clone());
-        launch.with_node(&context, |params| {
+        self.graph().require_driver(launch.context(), "kernel")?;
+        let owners = launch.owners();
+        let changed = launch.with_node(|params| {
             self.replace(NodeKind::Kernel, owners, |exec, raw| {
                 // SAFETY: a live executable graph that no other thread uses now, a node of the
                 // graph that it was made of, and the parameters of a live kernel, with live
                 // arguments of the right number and sizes (checked), which the driver copies.
                 unsafe { set_kernel(exec, raw, params) }
             })
-        })
+        });
+        changed.map_err(|error| self.elsewhere(launch.context(), error))
     }
 
     /// Has a copy node copy something else: one row, from and to memory of the kinds that it had.
@@ -136,8 +138,8 @@ impl ExecNode<'_> {
     /// [`NotSupported`](CudaError::NotSupported): the driver is older than 10.2.
     #[doc(alias = "cuGraphExecMemcpyNodeSetParams")]
     pub fn set_copy(&mut self, copy: CopyNode) -> CudaResult<()> {
-        self.require_context(&copy.context, "copy")?;
-        let (params, context) = (copy.params, self.exec.context.as_raw());
+        self.graph().require_driver(&copy.context, "copy")?;
+        let (params, context) = (copy.params, copy.context.as_raw());
         self.replace(NodeKind::Memcpy, copy.owners, |exec, raw| {
             // SAFETY: as in `set_kernel`, and parameters that the driver copies. Both ends lie
             // within memory (checked) that the executable keeps alive (O4).
@@ -154,8 +156,8 @@ impl ExecNode<'_> {
     /// As [`set_copy`](ExecNode::set_copy).
     #[doc(alias = "cuGraphExecMemsetNodeSetParams")]
     pub fn set_fill(&mut self, fill: FillNode) -> CudaResult<()> {
-        self.require_context(&fill.context, "fill")?;
-        let (params, context) = (fill.params, self.exec.context.as_raw());
+        self.graph().require_driver(&fill.context, "fill")?;
+        let (params, context) = (fill.params, fill.context.as_raw());
         self.replace(NodeKind::Memset, fill.owners, |exec, raw| {
             // SAFETY: as in `set_copy`.
             check(unsafe {
@@ -173,7 +175,7 @@ impl ExecNode<'_> {
     /// [`NotSupported`](CudaError::NotSupported): the driver is older than 11.7.
     #[doc(alias = "cuGraphExecBatchMemOpNodeSetParams")]
     pub fn set_batch(&mut self, mut batch: BatchNode) -> CudaResult<()> {
-        self.require_context(&batch.context, "batch")?;
+        self.graph().require_driver(&batch.context, "batch")?;
         let owners = mem::take(&mut batch.owners);
         self.replace(NodeKind::BatchMemOp, owners, |exec, raw| {
             let params = batch.params();
@@ -218,7 +220,7 @@ impl ExecNode<'_> {
     #[doc(alias = "cuGraphExecChildGraphNodeSetParams")]
     #[track_caller]
     pub fn set_child(&mut self, child: &Graph) -> CudaResult<()> {
-        self.require_context(&child.context, "child")?;
+        self.graph().require_driver(&child.context, "child")?;
         self.replace(NodeKind::ChildGraph, child.owners(), |exec, raw| {
             // SAFETY: as in `set_copy`, and a live graph that is borrowed, which the driver copies.
             check(unsafe {
@@ -248,11 +250,7 @@ impl ExecNode<'_> {
     pub fn set_event(&mut self, event: &Event) -> CudaResult<()> {
         let kind = self.graph().kind(self.raw)?;
         let records = kind == NodeKind::EventRecord;
-        if records {
-            self.require_context(event.context(), "event")?;
-        } else {
-            self.graph().require_driver(event.context(), "event")?;
-        }
+        self.graph().require_driver(event.context(), "event")?;
         let named = if records { kind } else { NodeKind::EventWait };
         self.replace(named, event.owners(), |exec, raw| {
             let functions = exec.functions();
@@ -331,10 +329,6 @@ impl ExecNode<'_> {
         self.graph.or(self.exec.source.as_ref()).expect("the executable keeps its graph")
     }
 
-    fn require_context(&self, context: &Context, what: &'static str) -> CudaResult<()> {
-        self.graph().require_context(context, what)
-    }
-
     /// Says why the driver did not take the parameters of a node of the kind.
     #[cold]
     fn failure(&self, kind: NodeKind, error: CudaError) -> CudaError {
@@ -343,6 +337,23 @@ impl ExecNode<'_> {
             Ok(known) if known != kind => other_kind(known, kind),
             _ if self.is_unknown() => unknown(),
             _ => UpdateError::of_node(self.graph(), self.raw, error.code()).into(),
+        }
+    }
+
+    /// Says so if a kernel was refused because it is of another context than the node.
+    #[cold]
+    fn elsewhere(&self, context: &Context, error: CudaError) -> CudaError {
+        let place = self.graph().reader().place_of_kernel(self.raw);
+        match place {
+            Ok(Some(place)) if place != context.as_raw() && is_refusal(&error) => {
+                CudaError::refused(
+                    CUDA_ERROR_INVALID_CONTEXT,
+                    "kernel",
+                    "it belongs to another context than the node, which keeps its own in an \
+                     executable: change the node in the graph, and update the executable from there",
+                )
+            }
+            _ => error,
         }
     }
 

@@ -7,6 +7,7 @@ use grapture_sys::{
     CUgraphNode,
 };
 
+use crate::context::Context;
 use crate::error::{CudaError, CudaResult, check};
 use crate::graph::exec_node::{is_refusal, set_kernel};
 use crate::graph::update_error::UpdateError;
@@ -91,6 +92,7 @@ impl GraphExec {
     /// Gives a node the parameters that it has in the graph.
     fn take(&self, graph: &Graph, node: NodeId) -> CudaResult<()> {
         let raw = graph.require_at_any_depth(node, "node")?;
+        let place = graph.edits.place_of(node).unwrap_or(&graph.context);
         match graph.kind(raw)? {
             NodeKind::Kernel => {
                 let params = graph.reader().raw_kernel(raw)?;
@@ -99,8 +101,8 @@ impl GraphExec {
                 // alive and nobody changes meanwhile.
                 unsafe { set_kernel(self, raw, &params) }
             }
-            NodeKind::Memcpy => self.take_copy(raw),
-            NodeKind::Memset => self.take_fill(raw),
+            NodeKind::Memcpy => self.take_copy(raw, place),
+            NodeKind::Memset => self.take_fill(raw, place),
             NodeKind::Host => self.take_host(raw),
             NodeKind::BatchMemOp => self.take_batch(raw),
             NodeKind::EventRecord => self.take_event(raw, true),
@@ -117,8 +119,8 @@ impl GraphExec {
         }
     }
 
-    fn take_copy(&self, node: CUgraphNode) -> CudaResult<()> {
-        let (functions, context) = (self.functions(), self.context.as_raw());
+    fn take_copy(&self, node: CUgraphNode, place: &Context) -> CudaResult<()> {
+        let (functions, context) = (self.functions(), place.as_raw());
         let mut params = CUDA_MEMCPY3D::default();
         // SAFETY: a copy node of a live graph, and a live out-pointer.
         check(unsafe { (functions.cuGraphMemcpyNodeGetParams)(node, &mut params) })?;
@@ -129,8 +131,8 @@ impl GraphExec {
         })
     }
 
-    fn take_fill(&self, node: CUgraphNode) -> CudaResult<()> {
-        let (functions, context) = (self.functions(), self.context.as_raw());
+    fn take_fill(&self, node: CUgraphNode, place: &Context) -> CudaResult<()> {
+        let (functions, context) = (self.functions(), place.as_raw());
         let mut params = CUDA_MEMSET_NODE_PARAMS::default();
         // SAFETY: a fill node of a live graph, and a live out-pointer.
         check(unsafe { (functions.cuGraphMemsetNodeGetParams)(node, &mut params) })?;

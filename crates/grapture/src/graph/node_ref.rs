@@ -4,8 +4,14 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUDA_KERNEL_NODE_PARAMS_v2, CUgraphNode, Function};
+use grapture_sys::{
+    CU_GRAPH_NODE_TYPE_MEMCPY, CU_GRAPH_NODE_TYPE_MEMSET, CUDA_ERROR_INVALID_VALUE,
+    CUDA_KERNEL_NODE_PARAMS_v2, CUDA_MEMCPY_NODE_PARAMS, CUDA_MEMSET_NODE_PARAMS_v2, CUgraphNode,
+    CUgraphNodeParams, Function,
+};
 
+use crate::context::Context;
+use crate::driver::several_contexts;
 use crate::error::{CudaError, CudaResult, check};
 use crate::event::Event;
 use crate::graph::read::Side;
@@ -163,11 +169,11 @@ impl NodeMut<'_> {
     #[track_caller]
     pub unsafe fn set_kernel(self, launch: LaunchBuilder<'_>) -> CudaResult<()> {
         self.require(NodeKind::Kernel)?;
+        self.graph.require_place(launch.context(), "kernel")?;
         let owners = launch.owners();
-        let context = self.graph.context.clone();
         let attributes = launch.node_attributes();
         let (raw, graph) = (self.raw, self.graph);
-        launch.with_node(&context, |params| {
+        launch.with_node(|params| {
             graph.replace(self.id, owners, |graph| {
                 // SAFETY: a kernel node of this graph, and the parameters of a live kernel, with
                 // live arguments of the right number and sizes (checked), which the driver copies.
@@ -215,13 +221,29 @@ impl NodeMut<'_> {
     #[doc(alias = "cuGraphMemcpyNodeSetParams")]
     pub fn set_copy(self, copy: CopyNode) -> CudaResult<()> {
         self.require(NodeKind::Memcpy)?;
-        self.graph.require_context(&copy.context, "copy")?;
-        let (raw, params) = (self.raw, copy.params);
-        self.graph.replace(self.id, copy.owners, |graph| {
+        self.graph.require_place(&copy.context, "copy")?;
+        let CopyNode { params, owners, context } = copy;
+        let (id, raw) = (self.id, self.raw);
+        self.graph.replace(id, owners, |graph| match graph.sets_place(id, &context)? {
             // SAFETY: a copy node of this graph, and parameters that the driver copies. Both ends
             // lie within memory (checked) that the graph keeps alive (O2).
-            check(unsafe { (graph.functions().cuGraphMemcpyNodeSetParams)(raw, &params) })
-        })
+            false => check(unsafe { (graph.functions().cuGraphMemcpyNodeSetParams)(raw, &params) }),
+            true => {
+                let mut all = CUgraphNodeParams {
+                    type_: CU_GRAPH_NODE_TYPE_MEMCPY,
+                    ..CUgraphNodeParams::default()
+                };
+                all.__bindgen_anon_1.memcpy = CUDA_MEMCPY_NODE_PARAMS {
+                    copyCtx: context.as_raw(),
+                    copyParams: params,
+                    ..CUDA_MEMCPY_NODE_PARAMS::default()
+                };
+                // SAFETY: as above, and a live context.
+                check(unsafe { (graph.functions().cuGraphNodeSetParams)(raw, &mut all) })
+            }
+        })?;
+        self.graph.note_place(id, &context);
+        Ok(())
     }
 
     /// Has a fill node fill something else.
@@ -232,13 +254,33 @@ impl NodeMut<'_> {
     #[doc(alias = "cuGraphMemsetNodeSetParams")]
     pub fn set_fill(self, fill: FillNode) -> CudaResult<()> {
         self.require(NodeKind::Memset)?;
-        self.graph.require_context(&fill.context, "fill")?;
-        let (raw, params) = (self.raw, fill.params);
-        self.graph.replace(self.id, fill.owners, |graph| {
+        self.graph.require_place(&fill.context, "fill")?;
+        let FillNode { params, owners, context } = fill;
+        let (id, raw) = (self.id, self.raw);
+        self.graph.replace(id, owners, |graph| match graph.sets_place(id, &context)? {
             // SAFETY: a fill node of this graph, and parameters that the driver copies. The target
             // lies within memory (checked) that the graph keeps alive (O2).
-            check(unsafe { (graph.functions().cuGraphMemsetNodeSetParams)(raw, &params) })
-        })
+            false => check(unsafe { (graph.functions().cuGraphMemsetNodeSetParams)(raw, &params) }),
+            true => {
+                let mut all = CUgraphNodeParams {
+                    type_: CU_GRAPH_NODE_TYPE_MEMSET,
+                    ..CUgraphNodeParams::default()
+                };
+                all.__bindgen_anon_1.memset = CUDA_MEMSET_NODE_PARAMS_v2 {
+                    dst: params.dst,
+                    pitch: params.pitch,
+                    value: params.value,
+                    elementSize: params.elementSize,
+                    width: params.width,
+                    height: params.height,
+                    ctx: context.as_raw(),
+                };
+                // SAFETY: as above, and a live context.
+                check(unsafe { (graph.functions().cuGraphNodeSetParams)(raw, &mut all) })
+            }
+        })?;
+        self.graph.note_place(id, &context);
+        Ok(())
     }
 
     /// Has a node of memory operations do others.
@@ -249,7 +291,7 @@ impl NodeMut<'_> {
     #[doc(alias = "cuGraphBatchMemOpNodeSetParams")]
     pub fn set_batch(self, mut batch: BatchNode) -> CudaResult<()> {
         self.require(NodeKind::BatchMemOp)?;
-        self.graph.require_context(&batch.context, "batch")?;
+        self.graph.require_place(&batch.context, "batch")?;
         let (raw, owners) = (self.raw, std::mem::take(&mut batch.owners));
         self.graph.replace(self.id, owners, |graph| {
             let params = batch.params();
@@ -307,7 +349,7 @@ impl NodeMut<'_> {
     pub fn set_event(self, event: &Event) -> CudaResult<()> {
         let records = self.kind == NodeKind::EventRecord;
         if records {
-            self.graph.require_context(event.context(), "event")?;
+            self.graph.require_place(event.context(), "event")?;
         } else {
             self.require(NodeKind::EventWait)?;
             self.graph.require_driver(event.context(), "event")?;
@@ -355,6 +397,19 @@ impl Graph {
         owners.graph_memory().for_each(|memory| memory.add_user(node));
         drop_contained(self.share_mut().set(node, owners));
         Ok(())
+    }
+
+    /// Whether the context in which a node runs is to be set with its parameters. The calls for one
+    /// kind leave it, and where there is one context alone it is the right one.
+    fn sets_place(&self, node: NodeId, context: &Context) -> CudaResult<bool> {
+        if !several_contexts() {
+            return Ok(false);
+        }
+        if self.context.driver().has(Function::cuGraphNodeSetParams) {
+            return Ok(true);
+        }
+        let known = self.edits.place_of(node).unwrap_or(&self.context);
+        if known.same(context) { Ok(false) } else { Err(CudaError::NotSupported) }
     }
 
     /// Refuses a node that does not come after another one.

@@ -6,8 +6,8 @@ use std::ptr;
 use grapture_sys::{
     CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_UNIFIED, CUDA_BATCH_MEM_OP_NODE_PARAMS,
     CUDA_KERNEL_NODE_PARAMS_v1, CUDA_KERNEL_NODE_PARAMS_v2, CUDA_MEM_ALLOC_NODE_PARAMS,
-    CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUdeviceptr, CUevent, CUfunction, CUgraphNode,
-    CUlaunchAttributeValue, CUmemorytype, Function,
+    CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUcontext, CUdeviceptr, CUevent, CUfunction,
+    CUgraphNode, CUlaunchAttributeValue, CUmemorytype, Function,
 };
 
 use crate::dim3::Dim3;
@@ -197,6 +197,17 @@ impl<'a> Reader<'a> {
             arguments: self.arguments(&params),
             attributes: self.attributes(node)?,
         })
+    }
+
+    /// The context in which a kernel node runs, if it is known.
+    pub(super) fn place_of_kernel(&self, node: CUgraphNode) -> CudaResult<Option<CUcontext>> {
+        if self.kind(node)? != NodeKind::Kernel {
+            return Ok(None);
+        }
+        let params = self.raw_kernel(node)?;
+        let of_module =
+            || self.share.kernel_module(params.func).map(|module| module.context().as_raw());
+        Ok(if params.ctx.is_null() { of_module() } else { Some(params.ctx) })
     }
 
     /// The module of a kernel node's kernel, if this library launched or added it.

@@ -30,14 +30,19 @@ impl LaunchBuilder<'_> {
         Operation::kernel(self.kernel)
     }
 
-    /// Runs `with` on the parameters of a node with this launch, in a graph of the context. The
-    /// arguments that they point to live that long: the driver copies them in its call.
+    /// The context in which the kernel runs.
+    pub(crate) fn context(&self) -> &Context {
+        self.kernel.context()
+    }
+
+    /// Runs `with` on the parameters of a node with this launch, which runs in the kernel's context.
+    /// The arguments that they point to live that long: the driver copies them in its call.
     pub(crate) fn with_node<R>(
         &self,
-        context: &Context,
         with: impl FnOnce(&CUDA_KERNEL_NODE_PARAMS_v2) -> CudaResult<R>,
     ) -> CudaResult<R> {
-        self.check_for(context, "graph")?;
+        let context = self.context();
+        self.check_for(context, "kernel")?;
         if let Some(attributes) = &self.attributes {
             attributes.check_node(context, self.grid)?;
         }

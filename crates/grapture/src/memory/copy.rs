@@ -15,7 +15,7 @@ use crate::error::{CudaError, CudaResult};
 use crate::memory::slice::RawSlice;
 use crate::operation::Operation;
 use crate::pinned::{PinnedBuffer, PinnedInner};
-use crate::retain::{LastLaunch, Owners, Part, Retired, Share};
+use crate::retain::{Owners, keep_until_done};
 use crate::stream::Stream;
 use crate::topology::CopyDirection;
 
@@ -104,13 +104,9 @@ pub(super) fn from_host_staged<T: Pod>(
     );
     if !captured {
         // Also if it failed: what the driver has submitted until then is not known.
-        let mut used = LastLaunch::Never;
-        used.note(stream);
         let mut owners = Owners::here();
         owners.retain(&staged);
-        let used_by = Retired::default();
-        used_by.launched(used);
-        used_by.add(Part::All { _owned: Share::new(owners) }, stream.driver());
+        keep_until_done(owners, stream);
     }
     submitted
 }
@@ -196,8 +192,9 @@ pub(super) fn device(
     element_bytes: usize,
     stream: &Stream,
 ) -> CudaResult<()> {
-    prepare(target, stream)?;
-    prepare(source, stream)?;
+    if let Err(error) = prepare(target, stream).and_then(|()| prepare(source, stream)) {
+        return between_contexts(target, source, element_bytes, stream).unwrap_or(Err(error));
+    }
     let elements = |slice: RawSlice<'_>| slice.bytes / element_bytes.max(1);
     same_len(elements(source), elements(target))?;
     if target.bytes == 0 {
@@ -216,6 +213,70 @@ pub(super) fn device(
             (functions.cuMemcpyDtoDAsync_v2)(target.address, source.address, target.bytes, raw)
         },
     )
+}
+
+/// [`device`] between two contexts, on a stream of one of them. None: it is no such copy, or not of
+/// memory that another context can reach.
+#[cold]
+#[track_caller]
+fn between_contexts(
+    target: RawSlice<'_>,
+    source: RawSlice<'_>,
+    element_bytes: usize,
+    stream: &Stream,
+) -> Option<CudaResult<()>> {
+    let (to, from) = (target.context(), source.context());
+    let one_of_them = stream.context().same(to) || stream.context().same(from);
+    if to.same(from) || !one_of_them || !to.driver().same(from.driver()) {
+        return None;
+    }
+    if !(target.owner.is_plain() && source.owner.is_plain()) {
+        return Some(Err(of_its_context_alone()));
+    }
+    let elements = |slice: RawSlice<'_>| slice.bytes / element_bytes.max(1);
+    if let Err(error) = same_len(elements(source), elements(target)) {
+        return Some(Err(error));
+    }
+    if target.bytes == 0 {
+        return Some(Ok(()));
+    }
+    let mut captured = false;
+    let retain = |owners: &mut Owners| {
+        owners.retain_memory(target.owner);
+        owners.retain_memory(source.owner);
+    };
+    let submitted = stream.submit_either(
+        Operation::copy(CopyDirection::DeviceToDevice, target.bytes),
+        |owners| {
+            captured = true;
+            retain(owners);
+        },
+        // SAFETY: two pieces of device memory, of `bytes` bytes each, whose addresses mean the same in
+        // every context of the process. They live as long as the graph that records it (O2).
+        |functions, raw| unsafe {
+            (functions.cuMemcpyDtoDAsync_v2)(target.address, source.address, target.bytes, raw)
+        },
+        // SAFETY: the same, each of its live context. They live until the copy is done (below). A
+        // capture would be broken by this call (measured).
+        |functions, raw| unsafe {
+            let (to, from) = (to.as_raw(), from.as_raw());
+            (functions.cuMemcpyPeerAsync)(
+                target.address,
+                to,
+                source.address,
+                from,
+                target.bytes,
+                raw,
+            )
+        },
+    );
+    if !captured {
+        // The release of memory waits for the work of its own context alone.
+        let mut owners = Owners::here();
+        retain(&mut owners);
+        keep_until_done(owners, stream);
+    }
+    Some(submitted)
 }
 
 /// What every operation with device memory does first.
@@ -274,6 +335,16 @@ fn lengths_differ(source: usize, target: usize) -> CudaError {
             "the source has {source} elements and the target {target}: take a view of the longer \
              one"
         ),
+    )
+}
+
+#[cold]
+pub(crate) fn of_its_context_alone() -> CudaError {
+    CudaError::refused(
+        CUDA_ERROR_INVALID_VALUE,
+        "memory",
+        "memory that was allocated in the order of a stream, or by a graph, is for its own context \
+         alone: copy it there to memory from `alloc` first",
     )
 }
 

@@ -15,7 +15,7 @@ mod view;
 
 pub(crate) use allocation::{BufferInner, GraphMemory};
 pub use buffer::DeviceBuffer;
-pub(crate) use copy::{freeze, same_len};
+pub(crate) use copy::{freeze, of_its_context_alone, same_len};
 pub use copy_2d::Region2d;
 pub(crate) use fill::Unit;
 pub(crate) use in_graph::not_in_capture;

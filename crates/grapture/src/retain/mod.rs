@@ -18,7 +18,7 @@ use crate::pinned::PinnedInner;
 pub(crate) use last_launch::LastLaunch;
 pub(crate) use retained::{Retain, Value};
 pub use retained::{Retained, RetainedKind};
-pub(crate) use retire::{Part, Retired};
+pub(crate) use retire::{Part, Retired, keep_until_done};
 pub(crate) use share::{Owned, Share};
 
 /// A share in something that a graph's nodes use.

@@ -10,7 +10,8 @@ use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult};
 use crate::raw_event::RawEvent;
 use crate::reclaim::{Deferred, drop_contained};
-use crate::retain::{LastLaunch, Owned, Share};
+use crate::retain::{LastLaunch, Owned, Owners, Share};
+use crate::stream::Stream;
 
 /// How many parts wait at most before the thread that adds another looks itself whether some can
 /// be let go of: the reclaimer's thread may be slow, or not run.
@@ -40,6 +41,16 @@ struct Waiting {
     event: Option<Arc<RawEvent>>,
     /// Whether the reclaimer looks after this.
     looked_after: bool,
+}
+
+/// Keeps what an operation uses until it, and all that its stream was given before, is done: for what
+/// no drop of its own waits for.
+pub(crate) fn keep_until_done(owners: Owners, stream: &Stream) {
+    let mut used = LastLaunch::Never;
+    used.note(stream);
+    let used_by = Retired::default();
+    used_by.launched(used);
+    used_by.add(Part::All { _owned: Share::new(owners) }, stream.driver());
 }
 
 /// Something that was replaced: it is only dropped.

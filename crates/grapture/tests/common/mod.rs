@@ -5,6 +5,7 @@
 pub mod checked;
 pub mod counted;
 pub mod gate;
+pub mod places;
 pub mod releases;
 
 use std::sync::OnceLock;
