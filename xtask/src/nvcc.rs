@@ -50,6 +50,31 @@ impl Nvcc {
         let text = fs::read_to_string(scratch)?;
         let body = text.lines().skip_while(|line| !line.starts_with(".version"));
         let lines: Vec<&str> = body.map(str::trim_end).collect();
-        Ok(lines.join("\n").trim_end().to_owned() + "\n")
+        Ok(placeless(lines.join("\n").trim_end()) + "\n")
+    }
+}
+
+/// The compiler tells names of one source from those of another by a number that it makes of the
+/// folders in which the source and the headers lie: here they are the same wherever it runs.
+fn placeless(ptx: &str) -> String {
+    const BEFORE: &str = "_INTERNAL_";
+    const DIGITS: usize = 8;
+    let number = ptx.split(BEFORE).nth(1).and_then(|rest| rest.get(..DIGITS));
+    match number.filter(|number| number.bytes().all(|byte| byte.is_ascii_hexdigit())) {
+        Some(number) => ptx.replace(number, &"0".repeat(DIGITS)),
+        None => ptx.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::placeless;
+
+    #[test]
+    fn names_have_no_number_of_the_place() {
+        let ptx = "_ZN38_INTERNAL_5e8773b8_8_warps_cu3N__5e8773b8_8_warps_cu6ignoreE[1];\nret;";
+        let made = "_ZN38_INTERNAL_00000000_8_warps_cu3N__00000000_8_warps_cu6ignoreE[1];\nret;";
+        assert_eq!(placeless(ptx), made);
+        assert_eq!(placeless("_INTERNAL_name\nret;"), "_INTERNAL_name\nret;");
     }
 }

@@ -31,6 +31,7 @@ mod escape;
 mod exec_follow;
 mod exec_node;
 mod field_capture;
+mod field_conditional;
 mod fork;
 mod graph;
 mod graph_memory;
