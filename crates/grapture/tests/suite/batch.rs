@@ -116,7 +116,7 @@ fn batches_that_cannot_be_are_refused(setup: &Setup) {
     assert!(refused.starts_with("batch.word: it belongs to another context"), "{refused}");
     let mut graph = Graph::new(context).unwrap();
     let refused = refusal(graph.add_batch(BatchNode::new(&other.context), &[]));
-    assert!(refused.starts_with("batch: it belongs to another context"), "{refused}");
+    assert!(refused.starts_with("batch: it belongs to another driver"), "{refused}");
     let mut batch = BatchNode::new(context);
     for value in 0..255 {
         batch = batch.write(&mut word, value).unwrap();

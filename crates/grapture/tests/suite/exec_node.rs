@@ -179,8 +179,8 @@ fn names_of_other_graphs_are_refused(setup: &Setup) {
     assert_eq!(refusal(exec.node_of(&graph, removed)), "node: it was removed from the graph");
     let added = add_kernel(setup, &mut graph, &mut word, 1, &[node]);
     let mut later = exec.node_of(&graph, added).unwrap();
-    let unknown = "node: the executable graph has no such node: it was added to the graph after \
-                   the executable was made of it";
+    let unknown = "node: the executable graph has no such node: it was added to the graph, or \
+                   embedded there, after the executable was made of it";
     assert_eq!(refusal(set_kernel(setup, &mut later, &mut word, 5)), unknown);
     assert_eq!(refusal(later.set_enabled(false)), unknown);
     assert_eq!(refusal(later.is_enabled()), unknown);

@@ -31,7 +31,10 @@ fn an_allocation_in_a_body_is_named(setup: &Setup) {
     });
     let Err(CudaError::Refused(refusal)) = failed else { panic!("{failed:?}") };
     let text = refusal.to_string();
-    assert!(text.starts_with("body: its node 1, a memory allocation, cannot be in the body"), "{text}");
+    assert!(
+        text.starts_with("body: its node 1, a memory allocation, cannot be in the body"),
+        "{text}"
+    );
     setup.assert_usable(&stream);
     // And by this one.
     let failed = stream.capture(MODE, |capture| {

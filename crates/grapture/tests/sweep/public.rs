@@ -39,6 +39,7 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
             "Context::device",
             "ContextLost::*",
             "Context::driver",
+            "Context::has_peer_access",
             "Device::driver",
             "Device::ordinal",
             "DeviceAttribute::*",

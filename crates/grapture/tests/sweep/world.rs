@@ -45,7 +45,7 @@ impl World {
         set_drop_error_hook(Some(Box::new(move |function, error| {
             hook.lock().unwrap().push((function, error.clone()));
         })));
-        let sim = Simulation::new(SimConfig::default().workers(2));
+        let sim = Simulation::new(SimConfig::default().devices(2).workers(2));
         let Setup { driver, context, module } = Setup::on(Driver::from(sim.driver()));
         let stream = Stream::new(&context).unwrap();
         let world = World {
@@ -66,6 +66,11 @@ impl World {
         world.assert_usable();
         world.alive.set(world.settled());
         world
+    }
+
+    /// A context of another device.
+    pub fn peer(&self) -> Context {
+        Context::new(&self.driver.device(1).unwrap()).unwrap()
     }
 
     pub fn buffer(&self) -> DeviceBuffer<u32> {

@@ -138,6 +138,18 @@ pub const ROWS: &[Row] = &[
         let clone = graph.try_clone().unwrap();
         w.attempt(|| graph.node_in(first, &clone));
     }),
+    row("Graph::node_in_child", |w| {
+        let (graph, first, _) = pair(w);
+        let mut outer = Graph::new(&w.context).unwrap();
+        let child = outer.add_child(&graph, &[]).unwrap();
+        w.attempt(|| graph.node_in_child(first, &outer, child));
+    }),
+    row("NodeRef::child_nodes", |w| {
+        let (graph, _, _) = pair(w);
+        let mut outer = Graph::new(&w.context).unwrap();
+        let child = outer.add_child(&graph, &[]).unwrap();
+        w.attempt(|| outer.node(child)?.child_nodes());
+    }),
     row("Graph::node", |w| {
         let (graph, first, _) = pair(w);
         w.attempt(|| graph.node(first).map(drop));

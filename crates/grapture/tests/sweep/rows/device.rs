@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use grapture::{Context, Device, Driver};
+use grapture::{Context, Device, DeviceBuffer, Driver, PeerAttribute};
 use grapture_sys::{Function, FunctionInfo, Functions};
 
 use crate::engine::{Row, row};
@@ -51,6 +51,31 @@ pub const ROWS: &[Row] = &[
         w.attempt(|| device(w).attribute(attribute));
     }),
     row("Device::total_memory_bytes", |w| w.attempt(|| device(w).total_memory_bytes())),
+    row("Device::peer_attribute", |w| {
+        let (rank, peer) = (PeerAttribute::PerformanceRank, w.peer());
+        w.attempt(|| device(w).peer_attribute(rank, peer.device()));
+    }),
+    row("Context::enable_peer_access", |w| {
+        let peer = w.peer();
+        w.attempt(|| w.context.enable_peer_access(&peer));
+    }),
+    row("Context::disable_peer_access", |w| {
+        let peer = w.peer();
+        w.context.enable_peer_access(&peer).unwrap();
+        // SAFETY: nothing reaches the peer's memory.
+        w.attempt(|| unsafe { w.context.disable_peer_access(&peer) });
+    }),
+    row("Memory::copy_from, of another device", |w| {
+        let (mut here, there) =
+            (w.buffer(), DeviceBuffer::from_slice(&w.peer(), &[1u32; 4]).unwrap());
+        w.attempt(|| here.copy_from(&there, &w.stream));
+    }),
+    row("LaunchBuilder::launch, with memory of a peer", |w| {
+        let peer = w.peer();
+        w.context.enable_peer_access(&peer).unwrap();
+        let mut there = DeviceBuffer::from_slice(&peer, &[1u32; 4]).unwrap();
+        w.attempt(|| w.launch(&mut there, &w.stream));
+    }),
     row("Device::can_access_peer", |w| w.attempt(|| device(w).can_access_peer(&device(w)))),
     row("Context::new", |w| w.attempt(|| Context::new(&device(w)))),
     row("Context::make_current", |w| w.attempt(|| w.context.make_current().map(drop))),
