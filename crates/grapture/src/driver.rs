@@ -260,7 +260,10 @@ fn load_selected() -> CudaResult<Driver> {
         Some(value) if value.is_empty() => Driver::load(),
         #[cfg(feature = "sim")]
         Some(value) if value == "sim" => {
-            Ok(Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default())))
+            let config = grapture_sim::SimConfig::from_env().map_err(|problem| {
+                CudaError::refused(sys::CUDA_ERROR_INVALID_VALUE, DRIVER_VARIABLE, problem)
+            })?;
+            Ok(Driver::from(grapture_sim::driver(config)))
         }
         #[cfg(not(feature = "sim"))]
         Some(value) if value == "sim" => Err(CudaError::refused(

@@ -21,10 +21,14 @@ pub(super) struct Edits {
     nodes: Vec<(u64, NodeId)>,
     /// Where the nodes run that run in another context than the graph's: of copies and fills the
     /// driver does not tell it.
-    places: HashMap<NodeId, Context>,
+    places: Option<Box<Places>>,
     /// Whether others have the raw handle, and may change what they like.
     exposed: Cell<bool>,
 }
+
+/// In a box of its own: hardly a graph has any.
+#[derive(Debug, Default)]
+struct Places(HashMap<NodeId, Context>);
 
 impl Edits {
     /// Notes that the parameters of a node changed.
@@ -40,21 +44,25 @@ impl Edits {
     /// Forgets changes of nodes that are no more: another change stands for them.
     pub(super) fn forget(&mut self, gone: impl Fn(NodeId) -> bool) {
         self.nodes.retain(|(_, node)| !gone(*node));
-        self.places.retain(|node, _| !gone(*node));
+        if let Some(places) = &mut self.places {
+            places.0.retain(|node, _| !gone(*node));
+        }
     }
 
     /// Notes where a node runs. None: in the context of the graph.
     pub(super) fn place(&mut self, node: NodeId, context: Option<&Context>) {
-        match context {
-            Some(context) => drop(self.places.insert(node, context.clone())),
-            None if self.places.is_empty() => {}
-            None => drop(self.places.remove(&node)),
+        match (context, &mut self.places) {
+            (Some(context), places) => {
+                places.get_or_insert_default().0.insert(node, context.clone());
+            }
+            (None, Some(places)) => drop(places.0.remove(&node)),
+            (None, None) => {}
         }
     }
 
     /// Where a node runs that was made or changed by hand, if that is not the graph's context.
     pub(super) fn place_of(&self, node: NodeId) -> Option<&Context> {
-        self.places.get(&node)
+        self.places.as_ref()?.0.get(&node)
     }
 
     /// Notes that something else changed: nodes, dependencies, attributes.

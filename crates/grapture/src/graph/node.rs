@@ -33,12 +33,17 @@ impl GraphKey {
 pub(crate) struct NodeNames {
     graph: GraphKey,
     /// How many nodes with a handle were removed, for each such handle: the driver uses them again.
-    removed: BTreeMap<usize, u32>,
+    /// None: no node was.
+    removed: Option<Box<Removed>>,
 }
+
+/// In a box of its own: hardly a graph has any.
+#[derive(Clone, Debug, Default)]
+struct Removed(BTreeMap<usize, u32>);
 
 impl NodeNames {
     pub(crate) fn of(graph: GraphKey) -> NodeNames {
-        NodeNames { graph, removed: BTreeMap::new() }
+        NodeNames { graph, removed: None }
     }
 
     pub(crate) fn graph(&self) -> GraphKey {
@@ -52,7 +57,7 @@ impl NodeNames {
 
     /// Notes that the node with the handle was removed.
     pub(crate) fn remove(&mut self, raw: CUgraphNode) {
-        *self.removed.entry(raw.addr()).or_default() += 1;
+        *self.removed.get_or_insert_default().0.entry(raw.addr()).or_default() += 1;
     }
 
     /// The handle of a node that the graph has.
@@ -71,7 +76,7 @@ impl NodeNames {
     }
 
     fn turn(&self, raw: CUgraphNode) -> u32 {
-        self.removed.get(&raw.addr()).copied().unwrap_or(0)
+        self.removed.as_ref().and_then(|removed| removed.0.get(&raw.addr()).copied()).unwrap_or(0)
     }
 }
 

@@ -38,6 +38,7 @@ mod graph_memory;
 mod graph_output;
 mod graph_update;
 mod inner_nodes;
+mod inner_owners;
 mod launch;
 mod lost;
 mod memory;
