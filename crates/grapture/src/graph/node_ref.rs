@@ -8,6 +8,7 @@ use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUDA_KERNEL_NODE_PARAMS_v2, CUgraph
 
 use crate::error::{CudaError, CudaResult, check};
 use crate::event::Event;
+use crate::graph::pools::refuse_shared_pools;
 use crate::graph::read::Side;
 use crate::graph::{BatchNode, CopyNode, EdgeData, FillNode, Graph, NodeId, NodeKind, NodeParams};
 use crate::host_function::Call;
@@ -339,6 +340,7 @@ impl Graph {
         set: impl FnOnce(&Graph) -> CudaResult<()>,
     ) -> CudaResult<()> {
         owners.wait_until_ready()?;
+        refuse_shared_pools(self.share(), &owners, Some(node))?;
         for memory in owners.graph_memory() {
             self.require_memory(memory)?;
             self.require_order(memory.allocated_by, node)?;
