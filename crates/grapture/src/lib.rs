@@ -70,8 +70,8 @@ pub use graph::{
 pub use kernel::{BlockSize, Kernel, KernelAttributes};
 pub use launch::{KernelAttribute, LaunchBuilder, MemorySyncDomain};
 pub use memory::{
-    DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceView, DeviceViewMut, GraphOutput, Region2d,
-    Temporary,
+    DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceView, DeviceViewMut, GraphOutput, GraphPool,
+    MemoryPool, PoolUsage, Region2d, Scratch, Temporary,
 };
 pub use module::{JitError, JitOptions, Module};
 pub use operation::{OperationKind, OperationSite};

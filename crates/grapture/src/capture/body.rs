@@ -12,7 +12,7 @@ use grapture_sys::{
 };
 
 use crate::capture::{
-    CaptureError, CaptureLog, CaptureMode, StreamGraphCapture, check_begin, into,
+    CaptureError, CaptureLog, CaptureMode, CapturePlace, StreamGraphCapture, check_begin, into,
 };
 use crate::error::{CudaError, CudaResult};
 use crate::graph::{GraphKey, NodeNames, body_leaves, body_misfit};
@@ -89,6 +89,8 @@ pub(crate) struct BodyPlace<'a> {
     pub(crate) before: usize,
     /// How they are named, if they are.
     pub(crate) names: Option<NodeNames>,
+    /// The capture that the conditional node is in, and its stream there; none if it was built.
+    pub(crate) outer: Option<(CaptureLog, Stream)>,
 }
 
 /// What the capture of a body has given.
@@ -108,10 +110,13 @@ pub(crate) fn capture_body(
     record: &mut dyn FnMut(&StreamGraphCapture<'_>) -> CudaResult<()>,
 ) -> CudaResult<BodyRecord> {
     check_begin(stream)?;
-    let BodyPlace { graph, root, after, before, names } = place;
+    let BodyPlace { graph, root, after, before, names, outer } = place;
     // It bars no call of any thread: what other captures bar is as it was.
     let mode = CaptureMode::Relaxed;
     let capture = into::begin(stream, graph, after, mode, names, Nesting::of_body(root))?;
+    if let Some((log, stream)) = outer {
+        capture.log.set_place(CapturePlace::Body(log, stream));
+    }
     let recorded = catch_unwind(AssertUnwindSafe(|| {
         record(&capture)?;
         capture.check_body(graph, before)?;

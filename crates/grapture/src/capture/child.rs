@@ -14,6 +14,7 @@ use crate::capture::StreamGraphCapture;
 use crate::capture::info::RawInfo;
 use crate::error::{CudaError, CudaResult, check};
 use crate::graph::Graph;
+use crate::memory::Embedding;
 use crate::operation::{Operation, OperationKind};
 use crate::stream::Stream;
 
@@ -75,13 +76,16 @@ impl Graph {
         if !stream.driver().has(Function::cuStreamUpdateCaptureDependencies) {
             return Err(CudaError::NotSupported);
         }
+        let embedding = Embedding::prepare(self.share().pools(), stream)?;
         log.record_alone(
             stream,
             Operation::new(OperationKind::ChildGraph),
             |owners| owners.retain_graph(self.share().clone()),
             || add(self, stream),
         )
-        .ok_or_else(other_thread)?
+        .ok_or_else(other_thread)??;
+        embedding.made();
+        Ok(())
     }
 }
 

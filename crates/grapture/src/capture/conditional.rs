@@ -265,7 +265,8 @@ impl StreamGraphCapture<'_> {
     ) -> CudaResult<()> {
         let stream = beside(self.stream)?;
         let root = self.nesting.root(&self.log);
-        let place = BodyPlace { graph, root, after: &[], before: 0, names: None };
+        let outer = Some((self.log.clone(), self.stream.clone()));
+        let place = BodyPlace { graph, root, after: &[], before: 0, names: None, outer };
         let BodyRecord { recorded, mut owners, lost } = capture_body(&stream, place, record)?;
         if lost {
             self.nesting.lose();

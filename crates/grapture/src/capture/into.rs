@@ -8,7 +8,9 @@ use grapture_sys::{CUDA_ERROR_NOT_SUPPORTED, CUgraph, CUgraphNode, Function};
 
 use crate::capture::body::Nesting;
 use crate::capture::escape::{EscapePolicy, Watch};
-use crate::capture::{CaptureLog, CaptureMode, JoinPolicy, StreamGraphCapture, check_begin};
+use crate::capture::{
+    CaptureLog, CaptureMode, CapturePlace, JoinPolicy, StreamGraphCapture, check_begin,
+};
 use crate::error::{CudaError, CudaResult};
 use crate::graph::{Graph, NodeId, NodeNames};
 use crate::reclaim::drop_contained;
@@ -121,6 +123,7 @@ pub(super) fn begin<'s>(
     if let Some(names) = names {
         log.set_names(names);
     }
+    log.set_place(CapturePlace::Graph);
     let (context, ended, watch) = (None, true, Watch::new(EscapePolicy::default()));
     let (join_policy, _not_send) = (JoinPolicy::Strict, PhantomData);
     Ok(StreamGraphCapture {

@@ -77,6 +77,10 @@ pub(crate) struct SharedRecording {
     pub(super) members: Vec<Member>,
     /// How the nodes are named, if the capture goes into a graph that there was.
     names: Option<NodeNames>,
+    /// What becomes of it.
+    place: CapturePlace,
+    /// How often a stream was put into another order.
+    reorders: u64,
     /// The nodes that no stream need come after.
     loose: HashSet<usize>,
     /// What the capture allocates and frees itself.
@@ -84,6 +88,18 @@ pub(crate) struct SharedRecording {
     /// The line of a part, the body of a conditional node or a child, that is being captured: nothing
     /// is recorded meanwhile.
     suspended: Option<&'static Location<'static>>,
+}
+
+/// What becomes of what a capture records.
+#[derive(Clone, Default)]
+pub(crate) enum CapturePlace {
+    /// A graph of its own.
+    #[default]
+    Own,
+    /// A body of a conditional node on that stream of another capture, which is suspended.
+    Body(CaptureLog, Stream),
+    /// Part of a graph that there was.
+    Graph,
 }
 
 /// A capture that records nothing.
@@ -135,6 +151,18 @@ impl CaptureLog {
         if let Some(mut shared) = self.shared() {
             shared.names = Some(names);
         }
+    }
+
+    /// Says what becomes of what the capture records.
+    pub(crate) fn set_place(&self, place: CapturePlace) {
+        if let Some(mut shared) = self.shared() {
+            shared.place = place;
+        }
+    }
+
+    /// What becomes of what the capture records, while it is open.
+    pub(crate) fn place(&self) -> Option<CapturePlace> {
+        Some(self.shared()?.place.clone())
     }
 
     /// Whether the capture is open in the driver.
@@ -343,13 +371,13 @@ impl CaptureLog {
         })
     }
 
-    /// Has a value kept alive as long as the graph.
-    pub(crate) fn retain(&self, retain: impl FnOnce(&mut Owners)) {
-        if let Some(mut own) = self.own() {
-            retain(&mut own.owners);
-        } else if let Some(mut shared) = self.shared() {
-            retain(&mut shared.owners);
+    /// Has a value kept alive as long as the graph. None: the capture is not open any more.
+    pub(crate) fn retain(&self, retain: impl FnOnce(&mut Owners)) -> Option<()> {
+        match self.own() {
+            Some(mut own) => retain(&mut own.owners),
+            None => retain(&mut self.shared()?.owners),
         }
+        Some(())
     }
 
     /// Changes the labels, with the number of the operation that comes next. None on another thread
@@ -495,6 +523,8 @@ impl SharedRecording {
         self.names = None;
         self.temporaries.clear();
         self.loose.clear();
+        self.place = CapturePlace::Own;
+        self.reorders = 0;
         std::mem::take(&mut self.members)
     }
 

@@ -62,7 +62,7 @@ pub use fork::JoinPolicy;
 pub(crate) use gate::CaptureGate;
 pub use info::{CaptureInfo, CaptureStatus};
 pub(crate) use legacy::LegacyBarrier;
-pub(crate) use log::{CaptureLog, has_ended};
+pub(crate) use log::{CaptureLog, CapturePlace, has_ended};
 pub use logged::{FailedOperation, Fork, LoggedOperation};
 pub use mode::{CaptureMode, ThreadCaptureMode};
 pub(crate) use open::OpenCaptures;
@@ -297,6 +297,11 @@ impl<'s> StreamGraphCapture<'s> {
             }
         };
         (ended, owners, recorded)
+    }
+
+    /// What it records.
+    pub(crate) fn log(&self) -> &CaptureLog {
+        &self.log
     }
 
     /// What it records, if it is to make a graph of its own.

@@ -409,6 +409,9 @@ impl GraphBody<'_> {
                 ),
             ));
         }
+        child.refuse_pools(
+            "a body that is built cannot have it: capture the body and embed it there",
+        )?;
         self.graph.add_child(child, after)
     }
 
@@ -523,6 +526,7 @@ impl GraphBody<'_> {
             after: &after?,
             before: graph.node_count()?,
             names: Some(graph.names().clone()),
+            outer: None,
         };
         let captured = capture_body(stream, place, &mut |capture| {
             record.take().map_or(Ok(()), |record| record(capture))

@@ -11,6 +11,7 @@ use grapture_sys::{
 use crate::context::Context;
 use crate::error::{CudaError, CudaResult, check};
 use crate::event::Event;
+use crate::graph::pools::refuse_shared_pools;
 use crate::graph::{BatchNode, CopyNode, FillNode, Graph, GraphKey, NodeId};
 use crate::host_function::Call;
 use crate::launch::{LaunchBuilder, before_contexts};
@@ -306,6 +307,7 @@ impl Graph {
         add: impl FnOnce(&Place<'_>, &mut CUgraphNode) -> CudaResult<()>,
     ) -> CudaResult<NodeId> {
         owners.wait_until_ready()?;
+        refuse_shared_pools(self.share(), &owners, None)?;
         let mut nodes = Vec::with_capacity(after.len());
         for node in after {
             let raw = self.require(*node, "after")?;

@@ -8,6 +8,7 @@ use grapture_sys::{
 use crate::driver::DriverVersion;
 use crate::error::{CudaError, CudaResult, check};
 use crate::graph::build::Place;
+use crate::graph::pools::refuse_shared_pools;
 use crate::graph::{Graph, NodeId};
 use crate::reclaim::drop_contained;
 use crate::retain::Owners;
@@ -100,6 +101,7 @@ impl Graph {
         self.require_driver(&child.context, "child")?;
         child.refuse_memory_nodes(NO_COPY)?;
         let raw = self.require_at_any_depth(node, "node")?;
+        refuse_shared_pools(self.share(), &child.owners(), Some(node))?;
         let mut params =
             CUgraphNodeParams { type_: CU_GRAPH_NODE_TYPE_GRAPH, ..CUgraphNodeParams::default() };
         params.__bindgen_anon_1.graph.graph = child.raw;

@@ -84,6 +84,7 @@ impl Graph {
         self.edits.shape();
         let (first, second) = (self.require(from, "from")?, self.require(to, "to")?);
         self.refuse_memory_nodes("its dependencies cannot be removed")?;
+        self.refuse_pools("they cannot be removed")?;
         let functions = self.functions();
         let code = if self.context.driver().has(Function::cuGraphRemoveDependencies_v2) {
             let any = std::ptr::null();
@@ -113,6 +114,7 @@ impl Graph {
         self.edits.shape();
         let raw = self.require(node, "node")?;
         self.refuse_memory_nodes("its nodes cannot be removed")?;
+        self.refuse_pools("its nodes cannot be removed")?;
         // SAFETY: a node of this graph, whose name means nothing from here on.
         check(unsafe { (self.functions().cuGraphDestroyNode)(raw) })
             .map_err(|error| self.why_not(error, "its nodes cannot be removed"))?;

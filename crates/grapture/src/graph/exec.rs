@@ -17,7 +17,7 @@ use crate::graph::exec_owners::ExecOwners;
 use crate::graph::launch_attributes::LaunchAttributes;
 use crate::graph::{Graph, GraphKey, InstantiateFlags};
 use crate::host_function;
-use crate::memory::Allocating;
+use crate::memory::Launching;
 use crate::operation::{Operation, OperationKind};
 use crate::pinned::PinnedInner;
 use crate::raw_event::RawEvent;
@@ -163,8 +163,9 @@ impl GraphExec {
         Ok(())
     }
 
-    /// Keeps the host off the pinned memory from before the launch on (O6), and others off what the
-    /// launch leaves, and the launch behind those of the executable that this one replaced.
+    /// Keeps the host off the pinned memory from before the launch on (O6), others off what the
+    /// launch leaves, and the launch behind those of its pools and of the executable that this one
+    /// replaced.
     #[cold]
     fn launch_prepared(&self, operation: &Operation, stream: &Stream) -> CudaResult<()> {
         if self.half_way.get() {
@@ -173,14 +174,14 @@ impl GraphExec {
         let pinned = self.owners.pinned();
         let _submissions = PinnedInner::use_all(pinned, stream)?;
         let frees_itself = self.flags.contains(InstantiateFlags::AUTO_FREE_ON_LAUNCH);
-        let mut allocating = Allocating::begin(self.owners.left(), stream, frees_itself)?;
+        let mut launching = Launching::begin(self.owners.at_launch(), stream, frees_itself)?;
         self.submit(stream, || {
             let mut after = self.after.borrow_mut();
             if let Some(event) = &*after {
                 event.wait_on(stream)?;
             }
             self.launch_now(operation, stream)?;
-            allocating.launched(stream);
+            launching.launched(stream);
             // Later launches come after this one.
             *after = None;
             self.prepares.set(self.owners.prepares());

@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::error::{CudaError, CudaResult, check};
 use crate::event::Event;
 use crate::graph::node_ref::other_kind;
+use crate::graph::pools::refuse_shared_pools;
 use crate::graph::update_error::UpdateError;
 use crate::graph::{BatchNode, CopyNode, FillNode, Graph, GraphExec, NodeId, NodeKind};
 use crate::host_function::Call;
@@ -309,12 +310,14 @@ impl ExecNode<'_> {
         if owners.graph_memory().next().is_some() {
             return Err(graph_memory());
         }
+        refuse_shared_pools(self.exec.owners.share(), &owners, Some(self.id))?;
         if let Err(error) = set(self.exec, self.raw) {
             let refused = is_refusal(&error);
             if !refused {
                 // It cannot be known whether the node has taken them.
                 self.exec.owners.keep(Share::new(owners));
                 self.exec.changed();
+                self.exec.prepare();
             }
             return Err(if refused { self.failure(kind, error) } else { error });
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::driver::Driver;
 use crate::error::CudaResult;
 use crate::graph::NodeId;
-use crate::memory::LaunchMemory;
+use crate::memory::AtLaunch;
 use crate::raw_event::RawEvent;
 use crate::reclaim::drop_contained;
 use crate::retain::{LastLaunch, Owners, Part, PinnedUse, Retired, Share};
@@ -61,14 +61,15 @@ impl ExecOwners {
         self.share.pinned()
     }
 
-    /// What each launch leaves.
-    pub(super) fn left(&self) -> &[Arc<LaunchMemory>] {
-        self.share.left()
+    /// What each launch leaves, and the pools that it uses or may use.
+    pub(super) fn at_launch(&self) -> impl Iterator<Item = &AtLaunch> + Clone {
+        let doubtful = self.doubtful.iter().flat_map(Share::at_launch);
+        self.share.at_launch().iter().chain(doubtful.filter(|at| at.pool().is_some()))
     }
 
     /// Whether a launch has something to do for them before it is made.
     pub(super) fn prepares(&self) -> bool {
-        !self.pinned().is_empty() || !self.left().is_empty()
+        !self.pinned().is_empty() || self.at_launch().next().is_some()
     }
 
     /// All of them, out of an executable that is dropped.

@@ -83,6 +83,9 @@ impl Graph {
     ) -> CudaResult<GraphExec> {
         options.check(self)?;
         self.require_frees()?;
+        if options.flags.contains(InstantiateFlags::DEVICE_LAUNCH) {
+            self.refuse_pools("the device cannot launch it, since nothing orders such launches")?;
+        }
         let node_count = self.node_count()?;
         let attributes = attributes()?;
         let _span = tell::in_instantiation(node_count);

@@ -25,6 +25,7 @@ mod memory;
 mod node;
 mod node_ref;
 mod params;
+mod pools;
 mod profile;
 mod read;
 mod save;

@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::driver::several_contexts;
 use crate::error::{CudaError, CudaResult, check};
 use crate::event::Event;
+use crate::graph::pools::refuse_shared_pools;
 use crate::graph::read::Side;
 use crate::graph::{BatchNode, CopyNode, EdgeData, FillNode, Graph, NodeId, NodeKind, NodeParams};
 use crate::host_function::Call;
@@ -385,6 +386,7 @@ impl Graph {
         set: impl FnOnce(&Graph) -> CudaResult<()>,
     ) -> CudaResult<()> {
         owners.wait_until_ready()?;
+        refuse_shared_pools(self.share(), &owners, Some(node))?;
         for memory in owners.graph_memory() {
             self.require(node, "node")?;
             self.require_memory(memory)?;

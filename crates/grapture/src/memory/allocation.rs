@@ -12,6 +12,7 @@ use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
 use crate::graph::NodeId;
 use crate::host_function;
+use crate::memory::graph_pool::Piece;
 use crate::memory::in_graph::InGraph;
 use crate::memory::launch_memory::LaunchMemory;
 use crate::memory::ordered::Ordered;
@@ -35,6 +36,8 @@ enum Origin {
     Ordered(Ordered),
     /// By the graph that is being captured.
     InGraph(InGraph),
+    /// Of a pool, for what is being captured.
+    Pool(Piece),
     /// Somebody else's.
     Borrowed,
     /// By a node of a graph, which lives from that node to one that frees it.
@@ -120,6 +123,16 @@ impl BufferInner {
         Ok(BufferInner { address, bytes, context, origin: Origin::InGraph(memory) })
     }
 
+    /// Memory of a pool, for an open capture.
+    pub(crate) fn of_pool(
+        context: &Context,
+        address: CUdeviceptr,
+        bytes: usize,
+        piece: Piece,
+    ) -> BufferInner {
+        BufferInner { address, bytes, context: context.clone(), origin: Origin::Pool(piece) }
+    }
+
     /// Takes what the last launch of a graph has left.
     pub(crate) fn take_from_graph(
         memory: &Arc<LaunchMemory>,
@@ -184,7 +197,13 @@ impl BufferInner {
     /// Whether an operation with it needs no preparation.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        !matches!(self.origin, Origin::Ordered(_) | Origin::Graph(_) | Origin::InGraph(_))
+        matches!(self.origin, Origin::Nothing | Origin::Plain | Origin::Borrowed)
+    }
+
+    /// Whether it is there only for what an open capture records.
+    #[inline]
+    pub(crate) fn is_temporary(&self) -> bool {
+        matches!(self.origin, Origin::InGraph(_) | Origin::Pool(_))
     }
 
     /// The memory, if a capture has recorded its allocation.
@@ -213,6 +232,7 @@ impl BufferInner {
             Origin::Ordered(ordered) => ordered.note_use(stream),
             Origin::Graph(_) => Err(outside_its_graph()),
             Origin::InGraph(memory) => memory.note_use(stream),
+            Origin::Pool(piece) => piece.note_use(stream),
             Origin::Nothing | Origin::Plain | Origin::Borrowed => Ok(()),
         }
     }
@@ -266,8 +286,10 @@ impl Drop for BufferInner {
             return;
         }
         match &mut self.origin {
-            // What a graph allocates is freed by it, or by what owns the graph's memory.
-            Origin::Nothing | Origin::Borrowed | Origin::Graph(_) | Origin::InGraph(_) => {}
+            Origin::Nothing | Origin::Borrowed => {}
+            // What a graph allocates is freed by it, or by what owns the graph's memory; and a
+            // piece of a pool goes back there.
+            Origin::Graph(_) | Origin::InGraph(_) | Origin::Pool(_) => {}
             Origin::Plain if puts_off() => {
                 let taken = self.take();
                 put_off(&self.context, taken);

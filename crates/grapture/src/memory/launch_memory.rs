@@ -2,16 +2,15 @@
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use grapture_sys::{
-    CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED,
-    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUdeviceptr,
+    CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+    CUdeviceptr,
 };
 
 use crate::context::Context;
 use crate::error::{CudaError, CudaResult};
-use crate::graph::launch_into_capture;
 use crate::host_function;
 use crate::memory::ordered::Release;
 use crate::raw_event::RawEvent;
@@ -36,7 +35,7 @@ pub(crate) struct LaunchMemory {
 }
 
 /// What the last launch has made of it.
-enum Life {
+pub(super) enum Life {
     /// It was never allocated.
     Never,
     /// A launch is being made.
@@ -106,7 +105,7 @@ impl LaunchMemory {
     }
 
     /// Has `stream` ready for a launch that allocates it.
-    fn before_launch(&self, stream: &Stream, frees_itself: bool) -> CudaResult<Life> {
+    pub(super) fn before_launch(&self, stream: &Stream, frees_itself: bool) -> CudaResult<Life> {
         let mut life = self.lock();
         match &*life {
             Life::Never => {}
@@ -122,6 +121,16 @@ impl LaunchMemory {
         Ok(mem::replace(&mut *life, Life::Launching))
     }
 
+    /// The launch was made on the stream.
+    pub(super) fn left_on(&self, stream: &Stream) {
+        *self.lock() = Life::Left(stream.clone());
+    }
+
+    /// The launch was not made: it is what it was before.
+    pub(super) fn put_back(&self, before: Life) {
+        *self.lock() = before;
+    }
+
     fn free_on(&self, stream: &Stream) -> CudaResult<()> {
         let free = || {
             // SAFETY: allocated by a launch that the stream comes after, and nobody has it.
@@ -133,53 +142,6 @@ impl LaunchMemory {
 
     fn lock(&self) -> MutexGuard<'_, Life> {
         self.life.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A launch of a graph that leaves memory. The launch is made while it lives.
-#[must_use = "the launch is made while it lives"]
-pub(crate) struct Allocating<'a> {
-    /// Each with what it was before.
-    begun: Vec<(&'a LaunchMemory, Life)>,
-}
-
-impl<'a> Allocating<'a> {
-    /// Begins a launch on the stream; refused while what the last one has left is somebody's.
-    pub(crate) fn begin(
-        left: &'a [Arc<LaunchMemory>],
-        stream: &Stream,
-        frees_itself: bool,
-    ) -> CudaResult<Allocating<'a>> {
-        if left.is_empty() {
-            return Ok(Allocating { begun: Vec::new() });
-        }
-        if stream.is_default() {
-            return Err(default_stream());
-        }
-        if stream.is_capturing() {
-            return Err(launch_into_capture());
-        }
-        let mut launch = Allocating { begun: Vec::with_capacity(left.len()) };
-        for memory in left {
-            launch.begun.push((memory, memory.before_launch(stream, frees_itself)?));
-        }
-        Ok(launch)
-    }
-
-    /// The launch was made.
-    pub(crate) fn launched(&mut self, stream: &Stream) {
-        for (memory, _) in self.begun.drain(..) {
-            *memory.lock() = Life::Left(stream.clone());
-        }
-    }
-}
-
-impl Drop for Allocating<'_> {
-    fn drop(&mut self) {
-        // The launch was not made.
-        for (memory, before) in self.begun.drain(..) {
-            *memory.lock() = before;
-        }
     }
 }
 
@@ -232,16 +194,6 @@ fn still_there(life: &Life) -> CudaError {
     };
     // The driver's code for a launch over a living allocation (measured).
     CudaError::refused(CUDA_ERROR_INVALID_VALUE, "output", problem)
-}
-
-#[cold]
-fn default_stream() -> CudaError {
-    CudaError::refused(
-        CUDA_ERROR_NOT_SUPPORTED,
-        "stream",
-        "it is a default stream, on which what the graph leaves could not be released at any \
-         moment: launch on a stream of your own",
-    )
 }
 
 #[cold]

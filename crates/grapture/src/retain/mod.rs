@@ -12,7 +12,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use crate::error::CudaResult;
-use crate::memory::{BufferInner, GraphMemory, LaunchMemory, not_in_capture};
+use crate::memory::{AtLaunch, BufferInner, GraphMemory, LaunchMemory, PoolUse, not_in_capture};
 use crate::pinned::PinnedInner;
 
 pub(crate) use last_launch::LastLaunch;
@@ -63,8 +63,8 @@ pub(crate) struct Owners {
     pinned: Vec<PinnedUse>,
     /// What graphs own that are embedded.
     graphs: Vec<Share>,
-    /// What the graph allocates itself.
-    allocations: Vec<Arc<LaunchMemory>>,
+    /// What the graph allocates itself, and the pools that it uses.
+    allocations: Vec<AtLaunch>,
     /// Whether memory is among them that was allocated in the order of a stream.
     ordered: bool,
     /// Whether an operation uses what a capture allocates.
@@ -140,8 +140,8 @@ impl Owners {
 
     #[cold]
     fn retain_other(&mut self, memory: &Arc<BufferInner>) {
-        // What the graph allocates itself is kept from its allocation on.
-        if memory.launch_memory().is_some() {
+        // What the graph allocates itself is kept from its allocation on, and so is a pool.
+        if memory.is_temporary() {
             self.temporary = true;
             return;
         }
@@ -152,7 +152,13 @@ impl Owners {
     /// Keeps what the graph allocates itself, as long as that can be allocated.
     pub(crate) fn retain_allocation(&mut self, memory: &Arc<LaunchMemory>) {
         self.retain(memory);
-        self.allocations.push(memory.clone());
+        self.allocations.push(AtLaunch::Memory(memory.clone()));
+    }
+
+    /// Keeps a pool that the graph uses, and has every launch take its turn there.
+    pub(crate) fn retain_pool(&mut self, used: &Arc<PoolUse>) {
+        self.retain(used);
+        self.allocations.push(AtLaunch::Pool(used.clone()));
     }
 
     /// Makes room for the first owners, so that the first operation need not. It is written to
@@ -187,6 +193,11 @@ impl Owners {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty() && self.pinned.is_empty() && self.graphs.is_empty()
+    }
+
+    /// The pools that embedded graphs use.
+    pub(crate) fn pools(&self) -> impl Iterator<Item = &Arc<PoolUse>> {
+        self.graphs.iter().flat_map(Share::pools)
     }
 
     /// The memory among the owners that nodes of a graph allocate.

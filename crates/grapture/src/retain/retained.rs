@@ -104,6 +104,8 @@ pub enum RetainedKind {
     DeviceMemory,
     /// Device memory that the graph allocates when it runs.
     GraphMemory,
+    /// What the graph uses of a [`GraphPool`](crate::GraphPool).
+    PoolMemory,
     /// Page-locked host memory: a [`PinnedBuffer`](crate::PinnedBuffer)'s, or the graph's own copy
     /// of bytes that were in ordinary memory.
     PinnedMemory,
@@ -122,6 +124,7 @@ impl fmt::Display for RetainedKind {
         match self {
             RetainedKind::DeviceMemory => f.write_str("device memory"),
             RetainedKind::GraphMemory => f.write_str("memory of the graph"),
+            RetainedKind::PoolMemory => f.write_str("memory of a pool"),
             RetainedKind::PinnedMemory => f.write_str("pinned memory"),
             RetainedKind::Kernel(name) => write!(f, "kernel {name}"),
             RetainedKind::Event => f.write_str("event"),

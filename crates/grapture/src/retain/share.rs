@@ -7,7 +7,7 @@ use grapture_sys::CUfunction;
 
 use crate::graph::NodeId;
 use crate::kernel::KernelInner;
-use crate::memory::LaunchMemory;
+use crate::memory::{AtLaunch, PoolUse};
 use crate::module::Module;
 use crate::retain::{Held, Owners, PinnedUse, Retained, add_pinned};
 
@@ -21,8 +21,8 @@ pub(crate) struct Owned {
     graphs: Vec<Share>,
     /// What the graph allocates itself.
     allocates: bool,
-    /// What of that each launch leaves.
-    left: Box<[Arc<LaunchMemory>]>,
+    /// What of that each launch leaves, and the pools that it uses.
+    at_launch: Box<[AtLaunch]>,
 }
 
 /// What a graph, or an executable, owns: what the capture retained, which is the graph's and every
@@ -45,20 +45,21 @@ struct Edited {
     more: Vec<Arc<Owned>>,
     /// All pinned memory, what was captured included; gathered when it is first asked for.
     pinned: OnceLock<Box<[PinnedUse]>>,
-    /// All that launches leave, likewise.
-    left: OnceLock<Box<[Arc<LaunchMemory>]>>,
+    /// All that launches look to, likewise.
+    at_launch: OnceLock<Box<[AtLaunch]>>,
 }
 
 impl From<Owners> for Owned {
     fn from(owners: Owners) -> Owned {
         let graphs = &owners.graphs;
-        let allocates = !owners.allocations.is_empty() || graphs.iter().any(Share::allocates);
-        let mut left = owners.allocations;
-        left.retain(|memory| memory.is_left());
-        // Those of graphs that moved into a node.
-        left.extend(graphs.iter().flat_map(Share::left).cloned());
-        let (pinned, left) = (owners.pinned.into(), left.into());
-        Owned { held: owners.list, pinned, graphs: owners.graphs, allocates, left }
+        let mut at_launch = owners.allocations;
+        let allocates =
+            at_launch.iter().any(|at| at.memory().is_some()) || graphs.iter().any(Share::allocates);
+        at_launch.retain(AtLaunch::is_for_launches);
+        // Those of graphs that are embedded.
+        at_launch.extend(graphs.iter().flat_map(Share::at_launch).cloned());
+        let (pinned, at_launch) = (owners.pinned.into(), at_launch.into());
+        Owned { held: owners.list, pinned, graphs: owners.graphs, allocates, at_launch }
     }
 }
 
@@ -80,10 +81,10 @@ impl Edited {
         self.more.iter().chain(self.nodes.values())
     }
 
-    fn left(&self, captured: &Owned) -> &[Arc<LaunchMemory>] {
-        self.left.get_or_init(|| {
-            let parts = self.parts().flat_map(|part| &part.left);
-            captured.left.iter().chain(parts).cloned().collect()
+    fn at_launch(&self, captured: &Owned) -> &[AtLaunch] {
+        self.at_launch.get_or_init(|| {
+            let parts = self.parts().flat_map(|part| &part.at_launch);
+            captured.at_launch.iter().chain(parts).cloned().collect()
         })
     }
 
@@ -126,13 +127,28 @@ impl Share {
         })
     }
 
-    /// What each launch allocates and leaves.
+    /// What each launch allocates and leaves, and the pools that it uses.
     #[inline]
-    pub(crate) fn left(&self) -> &[Arc<LaunchMemory>] {
+    pub(crate) fn at_launch(&self) -> &[AtLaunch] {
         match &self.edited {
-            None => &self.captured.left,
-            Some(edited) => edited.left(&self.captured),
+            None => &self.captured.at_launch,
+            Some(edited) => edited.at_launch(&self.captured),
         }
+    }
+
+    /// The pools that are used.
+    pub(crate) fn pools(&self) -> impl Iterator<Item = &Arc<PoolUse>> {
+        self.at_launch().iter().filter_map(AtLaunch::pool)
+    }
+
+    /// Those that something else uses than this node by itself.
+    pub(crate) fn pools_beside(&self, node: Option<NodeId>) -> impl Iterator<Item = &Arc<PoolUse>> {
+        let edited = self.edited.iter().flat_map(move |edited| {
+            let nodes = edited.nodes.iter().filter(move |(key, _)| Some(**key) != node);
+            edited.more.iter().chain(nodes.map(|(_, part)| part))
+        });
+        let parts = std::iter::once(&self.captured).chain(edited);
+        parts.flat_map(|part| &part.at_launch).filter_map(AtLaunch::pool)
     }
 
     /// Whether a capture has recorded allocations of the graph.
@@ -147,7 +163,7 @@ impl Share {
     pub(crate) fn set(&mut self, node: NodeId, owners: Owners) -> Option<Arc<Owned>> {
         let owned = Arc::new(Owned::from(owners));
         let edited = self.edit();
-        edited.left = OnceLock::new();
+        edited.at_launch = OnceLock::new();
         let pins = !owned.pinned.is_empty();
         let old = edited.nodes.insert(node, owned);
         if pins || old.as_ref().is_some_and(|old| !old.pinned.is_empty()) {
@@ -163,7 +179,7 @@ impl Share {
             return None;
         }
         let edited = self.edit();
-        (edited.pinned, edited.left) = (OnceLock::new(), OnceLock::new());
+        (edited.pinned, edited.at_launch) = (OnceLock::new(), OnceLock::new());
         edited.nodes.remove(&node)
     }
 
@@ -172,7 +188,7 @@ impl Share {
         let owned = Owned::from(owners);
         if !owned.is_empty() {
             let edited = self.edit();
-            (edited.pinned, edited.left) = (OnceLock::new(), OnceLock::new());
+            (edited.pinned, edited.at_launch) = (OnceLock::new(), OnceLock::new());
             edited.more.push(Arc::new(owned));
         }
     }

@@ -3,7 +3,7 @@
 use grapture::{
     CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_RELAXED,
     CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CaptureMode, CaptureOptions, CudaResult, EscapePolicy,
-    Event, SegmentCapture, Stream, StreamGraphCapture,
+    Event, GraphPool, SegmentCapture, Stream, StreamGraphCapture,
 };
 use grapture_sys::Function;
 
@@ -97,7 +97,48 @@ pub const ROWS: &[Row] = &[
             })
         });
     })
-    .also(&["Temporary::free", "Temporary::drop", "Allocating::drop"]),
+    .also(&["Temporary::free", "Temporary::drop", "Launching::drop"]),
+    row("StreamGraphCapture::alloc_scratch", |w| {
+        w.attempt(|| {
+            let pool = GraphPool::new(&w.context);
+            w.stream.capture(CaptureMode::ThreadLocal, |capture| {
+                let mut words = capture.alloc_scratch::<u32>(&pool, 4)?;
+                words.fill(1, &w.stream)
+            })
+        });
+    })
+    .also(&["Piece::drop"]),
+    row("StreamGraphCapture::alloc_scratch, of memory that another stream has used", |w| {
+        let pool = GraphPool::new(&w.context);
+        pool.reserve(4).unwrap();
+        w.attempt(|| {
+            w.stream.capture(CaptureMode::ThreadLocal, |capture| {
+                w.stream.fork(&[&w.side], || {
+                    let mut words = capture.alloc_scratch::<u32>(&pool, 4)?;
+                    words.fill(1, &w.side)?;
+                    drop(words);
+                    let mut words = capture.alloc_scratch::<u32>(&pool, 4)?;
+                    words.fill(1, &w.stream)
+                })
+            })
+        });
+    }),
+    row("GraphExec::launch, of two graphs with one pool", |w| {
+        let pool = GraphPool::new(&w.context);
+        let graphs = [&w.stream, &w.side].map(|stream| {
+            let graph = stream.capture(CaptureMode::ThreadLocal, |capture| {
+                capture.alloc_scratch::<u32>(&pool, 4)?.fill(1, stream)
+            });
+            (graph.unwrap().instantiate().unwrap(), stream)
+        });
+        w.attempt(|| graphs.iter().try_for_each(|(exec, stream)| exec.launch(stream)));
+    })
+    // The mark is tried again, and made when it is needed.
+    .tolerates(&[
+        Function::cuEventCreate,
+        Function::cuEventRecord,
+        Function::cuCtxPushCurrent_v2,
+    ]),
     row("GraphOutput::take", |w| {
         w.attempt(|| {
             let mut output = None;

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use grapture::{Context, Device, DeviceBuffer, Driver, PeerAttribute};
+use grapture::{Context, Device, DeviceBuffer, Driver, MemoryPool, PeerAttribute};
 use grapture_sys::{Function, FunctionInfo, Functions};
 
 use crate::engine::{Row, row};
@@ -22,6 +22,10 @@ grapture::sys::driver_functions!(addresses);
 
 fn device(world: &crate::world::World) -> Device {
     world.context.device().clone()
+}
+
+fn pool(world: &crate::world::World) -> MemoryPool {
+    device(world).default_memory_pool().unwrap()
 }
 
 pub const ROWS: &[Row] = &[
@@ -77,6 +81,30 @@ pub const ROWS: &[Row] = &[
         w.attempt(|| w.launch(&mut there, &w.stream));
     }),
     row("Device::can_access_peer", |w| w.attempt(|| device(w).can_access_peer(&device(w)))),
+    row("Device::graph_memory", |w| w.attempt(|| device(w).graph_memory())),
+    row("Device::reset_graph_memory_high", |w| w.attempt(|| device(w).reset_graph_memory_high())),
+    row("Device::trim_graph_memory", |w| w.attempt(|| device(w).trim_graph_memory())),
+    row("Device::default_memory_pool", |w| w.attempt(|| device(w).default_memory_pool())),
+    row("MemoryPool::usage", |w| {
+        let pool = pool(w);
+        w.attempt(|| pool.usage());
+    }),
+    row("MemoryPool::reset_high", |w| {
+        let pool = pool(w);
+        w.attempt(|| pool.reset_high());
+    }),
+    row("MemoryPool::release_threshold", |w| {
+        let pool = pool(w);
+        w.attempt(|| pool.release_threshold());
+    }),
+    row("MemoryPool::set_release_threshold", |w| {
+        let pool = pool(w);
+        w.attempt(|| pool.set_release_threshold(0));
+    }),
+    row("MemoryPool::trim_to", |w| {
+        let pool = pool(w);
+        w.attempt(|| pool.trim_to(0));
+    }),
     row("Context::new", |w| w.attempt(|| Context::new(&device(w)))),
     row("Context::make_current", |w| w.attempt(|| w.context.make_current().map(drop))),
     row("Context::synchronize", |w| w.attempt(|| w.context.synchronize())),

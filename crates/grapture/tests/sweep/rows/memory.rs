@@ -1,6 +1,6 @@
 //! Memory: what allocates, copies and fills outside of captures.
 
-use grapture::{DeviceBuffer, PinnedBuffer, Region2d, Stream};
+use grapture::{DeviceBuffer, GraphPool, PinnedBuffer, Region2d, Stream};
 use grapture_sys::Function;
 
 use crate::engine::{Row, row};
@@ -15,6 +15,9 @@ pub const ROWS: &[Row] = &[
     }),
     row("DeviceBuffer::alloc_async", |w| {
         w.attempt(|| DeviceBuffer::<u32>::alloc_async(&w.stream, 4));
+    }),
+    row("GraphPool::reserve", |w| {
+        w.attempt(|| GraphPool::new(&w.context).reserve(4));
     }),
     row("Memory::copy_to_host", |w| {
         let (words, mut host) = (w.buffer(), [0; 4]);
