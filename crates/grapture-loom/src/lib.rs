@@ -16,6 +16,10 @@ mod capture {
     #[path = "../../grapture/src/capture/thread_owned.rs"]
     pub(crate) mod thread_owned;
 
+    pub(crate) mod recording {
+        pub(crate) use super::log::{Recording, SharedRecording};
+    }
+
     pub(crate) use log::CaptureLog;
 }
 mod error;

@@ -1,6 +1,6 @@
 //! Failures of a release, which `Drop` cannot return: they go to `tracing` and to a hook.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -28,38 +28,53 @@ pub(crate) fn report(function: &'static str, result: CudaResult<()>) {
     }
 }
 
+/// Set in `HOLDS` when something is to be reported later.
+const LATER: u32 = 1 << 31;
+
 thread_local! {
-    /// What is to be reported when the locks of this thread are given up, while it holds some.
-    static LATER: RefCell<Option<Vec<(&'static str, CudaError)>>> = const { RefCell::new(None) };
+    /// How many calls of this thread hold locks, and whether one of them left something to report.
+    static HOLDS: Cell<u32> = const { Cell::new(0) };
+    /// What is to be reported when the locks are given up.
+    static REPORTS: RefCell<Vec<(&'static str, CudaError)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Runs `call`, which holds locks, and reports afterwards what it could not release: the hook is
 /// the program's, and may come back for them.
+#[inline]
 pub(crate) fn reported_after<R>(call: impl FnOnce() -> R) -> R {
-    let _flush = Flush(LATER.replace(Some(Vec::new())));
+    HOLDS.set(HOLDS.get() + 1);
+    let _flush = Flush;
     call()
 }
 
-/// Puts back what was before, also when the call panics, and reports.
-struct Flush(Option<Vec<(&'static str, CudaError)>>);
+/// Gives up what was held, also when the call panics, and reports when nothing more is.
+struct Flush;
 
 impl Drop for Flush {
     #[inline]
     fn drop(&mut self) {
-        for (function, error) in LATER.replace(self.0.take()).into_iter().flatten() {
-            failed(function, &error);
+        let holds = HOLDS.get() - 1;
+        HOLDS.set(holds);
+        if holds == LATER {
+            flush();
         }
     }
 }
 
 #[cold]
+#[inline(never)]
+fn flush() {
+    HOLDS.set(0);
+    for (function, error) in REPORTS.take() {
+        failed(function, &error);
+    }
+}
+
+#[cold]
 fn failed(function: &'static str, error: &CudaError) {
-    let later = LATER.with_borrow_mut(|later| {
-        let later = later.as_mut()?;
-        later.push((function, error.clone()));
-        Some(())
-    });
-    if later.is_some() {
+    if HOLDS.get() != 0 {
+        HOLDS.set(HOLDS.get() | LATER);
+        REPORTS.with_borrow_mut(|reports| reports.push((function, error.clone())));
         return;
     }
     tracing::error!(function, %error, "a handle could not be released");

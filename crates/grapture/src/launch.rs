@@ -231,15 +231,34 @@ impl<'a> LaunchBuilder<'a> {
                 &mut spilled[..]
             }
         };
-        if !self.locate(stream.context(), arguments, pointers) || !self.fits(stream) {
-            self.check(stream)?;
-            if self.uses_peers(stream.context()) {
-                // SAFETY: the caller's promise, and pointers to the arguments (checked).
-                return unsafe { self.launch_with_peers(stream, arguments, pointers) };
-            }
+        if self.locate(stream.context(), arguments, pointers) && self.fits(stream) {
+            // SAFETY: the caller's promise, and pointers to the arguments; nothing is to be checked.
+            return unsafe { self.record(stream, arguments, pointers, true) };
         }
         // SAFETY: as above.
-        unsafe { self.record(stream, arguments, pointers) }
+        unsafe { self.launch_other(stream, arguments, pointers) }
+    }
+
+    /// A launch that is not plain.
+    ///
+    /// # Safety
+    ///
+    /// As for [`launch`](LaunchBuilder::launch), and `pointers` are to the arguments.
+    #[cold]
+    #[track_caller]
+    unsafe fn launch_other(
+        &self,
+        stream: &Stream,
+        arguments: &[Argument<'a>],
+        pointers: &mut [MaybeUninit<*mut c_void>],
+    ) -> CudaResult<()> {
+        self.check(stream)?;
+        if self.uses_peers(stream.context()) {
+            // SAFETY: the caller's promise, and it was checked.
+            return unsafe { self.launch_with_peers(stream, arguments, pointers) };
+        }
+        // SAFETY: as above.
+        unsafe { self.record(stream, arguments, pointers, false) }
     }
 
     /// A launch with memory of other contexts, which this library lets its context reach.
@@ -256,14 +275,14 @@ impl<'a> LaunchBuilder<'a> {
         pointers: &mut [MaybeUninit<*mut c_void>],
     ) -> CudaResult<()> {
         // SAFETY: the caller's promise.
-        let launched = unsafe { self.record(stream, arguments, pointers) };
+        let launched = unsafe { self.record(stream, arguments, pointers, false) };
         // The release of memory waits for the work of its own context alone. In a capture the graph
         // has it too.
         keep_until_done(self.owners(), stream);
         launched
     }
 
-    /// Submits the launch.
+    /// Submits the launch. `plain`: it has no attributes, and plain memory of the context.
     ///
     /// # Safety
     ///
@@ -276,6 +295,7 @@ impl<'a> LaunchBuilder<'a> {
         stream: &Stream,
         arguments: &[Argument<'a>],
         pointers: &mut [MaybeUninit<*mut c_void>],
+        plain: bool,
     ) -> CudaResult<()> {
         let pointers =
             if pointers.is_empty() { ptr::null_mut() } else { pointers.as_mut_ptr().cast() };
@@ -284,7 +304,7 @@ impl<'a> LaunchBuilder<'a> {
             |owners| {
                 owners.retain(self.kernel);
                 for owner in arguments.iter().filter_map(|argument| argument.owner) {
-                    owners.retain_memory(owner);
+                    if plain { owners.retain(owner) } else { owners.retain_memory(owner) }
                 }
             },
             // SAFETY: a live kernel and stream of one context (checked), as many pointers as the
@@ -292,7 +312,7 @@ impl<'a> LaunchBuilder<'a> {
             // driver tells; else the caller's promise). The driver copies the arguments in the
             // call. What they point to lives: buffers by their own drop, which waits for the work
             // in flight, and by the graph (O2); the rest is the caller's promise.
-            |functions, raw| unsafe { self.submit(functions, raw, pointers) },
+            |functions, raw| unsafe { self.submit(functions, raw, pointers, plain) },
         )
     }
 
@@ -348,15 +368,18 @@ impl<'a> LaunchBuilder<'a> {
 
     /// # Safety
     ///
-    /// `pointers` are to the arguments of the kernel, and the stream is live.
-    #[inline]
+    /// `pointers` are to the arguments of the kernel, and the stream is live. `plain`: there are no
+    /// attributes.
+    #[inline(always)] // As `Stream::with`.
     unsafe fn submit(
         &self,
         functions: &Functions,
         stream: CUstream,
         pointers: *mut *mut c_void,
+        plain: bool,
     ) -> CUresult {
-        if let Some(attributes) = self.attributes.as_ref().filter(|some| !some.is_plain()) {
+        if !plain && let Some(attributes) = self.attributes.as_ref().filter(|some| !some.is_plain())
+        {
             // SAFETY: the caller's promise.
             return unsafe { self.submit_with_attributes(attributes, functions, stream, pointers) };
         }

@@ -239,7 +239,7 @@ impl Stream {
     }
 
     /// Makes a driver call on the stream.
-    #[inline]
+    #[inline(always)] // A call of the call would cost as much as what it does.
     pub(crate) fn with(
         &self,
         call: impl FnOnce(&Functions, CUstream) -> CUresult,
@@ -251,6 +251,8 @@ impl Stream {
     }
 
     /// Makes a driver call on a default stream.
+    #[cold]
+    #[inline(never)]
     fn with_default(&self, call: impl FnOnce(&Functions, CUstream) -> CUresult) -> CudaResult<()> {
         let context = &self.inner.context;
         self.unless_barred(|| context.enter(|functions| check(call(functions, self.inner.raw))))
@@ -286,11 +288,25 @@ impl Stream {
             if let Some(mut own) = gate.own().get() {
                 return own.record(gate, self, operation, retain, || self.with(captured));
             }
-            gate.route(
-                |log| log.record(self, operation, retain, || self.with(captured)),
-                || self.run(&operation, || self.with(eager)),
-            )
+            self.submit_routed(gate, operation, retain, captured, eager)
         })
+    }
+
+    /// The same where this thread has no capture of its own on the stream. Apart from that, so that
+    /// what a captured operation runs is in one piece.
+    #[inline(never)]
+    fn submit_routed(
+        &self,
+        gate: &Arc<CaptureGate>,
+        operation: Operation,
+        retain: impl FnOnce(&mut Owners),
+        captured: impl FnOnce(&Functions, CUstream) -> CUresult,
+        eager: impl FnOnce(&Functions, CUstream) -> CUresult,
+    ) -> CudaResult<()> {
+        gate.route(
+            |log| log.record(self, operation, retain, || self.with(captured)),
+            || self.run(&operation, || self.with(eager)),
+        )
     }
 
     /// Makes the driver call of an operation that runs.
@@ -333,18 +349,25 @@ impl Stream {
         self.with_gate(|gate| gate.log())
     }
 
+    /// The gate, if the stream has one for itself.
+    #[inline]
+    pub(crate) fn own_gate(&self) -> Option<&Arc<CaptureGate>> {
+        self.inner.gate.as_ref()
+    }
+
     /// What keeps apart the stream's captures and what runs on it.
     #[inline]
     pub(crate) fn with_gate<R>(&self, with: impl FnOnce(&Arc<CaptureGate>) -> R) -> R {
-        let of_thread;
-        let gate = match &self.inner.gate {
-            Some(gate) => gate,
-            None => {
-                of_thread = self.inner.context.thread_gate();
-                &of_thread
-            }
-        };
-        with(gate)
+        match &self.inner.gate {
+            Some(gate) => with(gate),
+            None => self.with_thread_gate(with),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn with_thread_gate<R>(&self, with: impl FnOnce(&Arc<CaptureGate>) -> R) -> R {
+        with(&self.inner.context.thread_gate())
     }
 
     /// The driver's status of the stream's capture.
@@ -430,6 +453,11 @@ pub(crate) fn unreachable_memory(than: &str) -> CudaError {
 
 impl Drop for StreamInner {
     fn drop(&mut self) {
+        if self.gate.as_ref().is_some_and(|gate| gate.is_capturing()) {
+            // The capture that began on it was forgotten: it is leaked with all that it uses.
+            std::mem::forget((self.gate.take(), self.context.clone()));
+            return;
+        }
         if self.origin == StreamOrigin::Owned {
             if host_function::is_running() {
                 let taken = StreamInner {
@@ -444,8 +472,8 @@ impl Drop for StreamInner {
                 return;
             }
             // SAFETY: made here or taken over, and this is the last handle. NVIDIA: the call
-            // returns at once, and pending work completes. No capture records it: an open
-            // capture holds its streams, also one that was forgotten.
+            // returns at once, and pending work completes. No capture records it (checked above):
+            // one that it joined holds it.
             let code = unsafe { (self.context.functions().cuStreamDestroy_v2)(self.raw) };
             report("cuStreamDestroy", check(code));
         }
@@ -457,6 +485,11 @@ impl Drop for StreamInner {
 pub(crate) struct WeakStream(Weak<StreamInner>);
 
 impl WeakStream {
+    /// Whether it is of this handle.
+    pub(crate) fn is(&self, stream: &Stream) -> bool {
+        std::ptr::eq(self.0.as_ptr(), Arc::as_ptr(&stream.inner))
+    }
+
     pub(crate) fn upgrade(&self) -> Option<Stream> {
         self.0.upgrade().map(|inner| Stream { inner })
     }

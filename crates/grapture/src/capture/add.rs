@@ -3,7 +3,7 @@
 use std::sync::{Arc, MutexGuard};
 
 use crate::capture::child::invalidate;
-use crate::capture::log::SharedRecording;
+use crate::capture::recording::SharedRecording;
 use crate::capture::{StreamGraphCapture, conditional};
 use crate::error::{CudaError, CudaResult};
 use crate::event::Event;

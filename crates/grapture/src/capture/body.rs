@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::collections::HashSet;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use grapture_sys::{
@@ -56,14 +57,9 @@ impl Nesting {
     }
 
     /// Refuses a capture of which a body failed.
+    #[inline]
     pub(super) fn check(&self) -> CudaResult<()> {
-        let Some(code) = self.failed.get() else { return Ok(()) };
-        Err(CudaError::refused(
-            CUresult(code),
-            "capture",
-            "the body of a conditional node failed while it was captured, so the node is not \
-             whole: capture all of it again",
-        ))
+        self.failed.get().map_or(Ok(()), |code| Err(body_failed(code)))
     }
 
     /// Notes that the driver has destroyed a body. Measured: to destroy the graph that has the
@@ -76,6 +72,16 @@ impl Nesting {
     pub(super) fn is_lost(&self) -> bool {
         self.lost.get()
     }
+}
+
+#[cold]
+fn body_failed(code: u32) -> CudaError {
+    CudaError::refused(
+        CUresult(code),
+        "capture",
+        "the body of a conditional node failed while it was captured, so the node is not whole: \
+         capture all of it again",
+    )
 }
 
 /// Where a capture of a body goes.
@@ -167,7 +173,7 @@ impl StreamGraphCapture<'_> {
     fn end_body(&self, body: CUgraph, before: usize) -> (Result<(), Box<CaptureError>>, Owners) {
         // To end it unjoined would be to lose the body: it is joined, and then refused.
         let joined = self.join_leaves(body, before);
-        let (ended, owners, _) = self.close(|| {
+        let closed = self.close(mem::take, || {
             if self.nesting.is_lost() {
                 self.leave();
                 return Err(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED.0);
@@ -178,7 +184,7 @@ impl StreamGraphCapture<'_> {
                 None => joined,
             }
         });
-        (ended, owners)
+        (closed.ended, closed.owners)
     }
 
     /// Ends the driver's capture of a body, which is lost if that was not valid any more.

@@ -11,8 +11,8 @@ use crate::capture::escape::Escapes;
 use crate::capture::gate::CaptureGate;
 use crate::capture::info::CaptureStatus;
 use crate::capture::joins::{Entry, StreamId, id_of, unjoined};
-use crate::capture::log::{Member, Recording, SharedRecording};
 use crate::capture::logged::{FailedOperation, Fork, LoggedOperation};
+use crate::capture::recording::{Member, Recording, SharedRecording};
 use crate::error::CudaError;
 use crate::operation::{Operation, OperationSite};
 use crate::stream::Stream;
@@ -99,7 +99,7 @@ impl<'a> Cause<'a> {
     /// The failure of the capture, of which the driver gives a code.
     pub(super) fn error(&self, code: u32) -> CaptureError {
         let barred = self.own.and_then(|own| {
-            let origin = self.shared.origin.as_ref()?;
+            let origin = self.shared.origin()?;
             origin.context().barred().after(own.barred_before)
         });
         CaptureError {
@@ -162,8 +162,10 @@ impl<'a> Cause<'a> {
 
     fn at(&self, index: usize, site: OperationSite, stream: StreamId) -> LoggedOperation {
         let member = self.shared.members.iter().find(|member| id_of(&member.gate) == stream);
-        let of_member = member.map(|member| &member.stream).or(self.shared.origin.as_ref());
-        let stream = of_member.map(Stream::downgrade).unwrap_or_default();
+        let stream = match member {
+            Some(member) => member.stream.downgrade(),
+            None => self.shared.origin.clone(),
+        };
         LoggedOperation { index, site, stream, joined: member.map(|member| member.joined) }
     }
 }

@@ -156,6 +156,7 @@ impl Watch {
     }
 
     /// How many operations have escaped so far.
+    #[inline]
     pub(super) fn count(&self) -> u64 {
         match self.policy {
             EscapePolicy::Ignore => 0,
@@ -180,15 +181,23 @@ impl Watch {
 }
 
 impl Drop for Watch {
+    #[inline]
     fn drop(&mut self) {
-        if self.policy == EscapePolicy::Ignore {
-            return;
+        if self.policy != EscapePolicy::Ignore {
+            WATCHING.set(WATCHING.get() - 1);
+            if COUNT.get() != 0 {
+                forget();
+            }
         }
-        WATCHING.set(WATCHING.get() - 1);
-        if WATCHING.get() & !(UNKNOWN | REMEMBERS) == 0 && COUNT.get() != 0 {
-            COUNT.set(0);
-            NEWEST.set(0);
-            let _ = NAMES.try_with(|names| names.borrow_mut().clear());
-        }
+    }
+}
+
+/// Forgets what has escaped, if nobody wants to know any more.
+#[cold]
+fn forget() {
+    if WATCHING.get() & !(UNKNOWN | REMEMBERS) == 0 {
+        COUNT.set(0);
+        NEWEST.set(0);
+        let _ = NAMES.try_with(|names| names.borrow_mut().clear());
     }
 }

@@ -117,12 +117,12 @@ impl StreamGraphCapture<'_> {
         self.log.first_unjoined()
     }
 
-    /// Joins what is to be joined before the end.
+    /// Joins every stream that joined and was not joined back.
+    #[cold]
+    #[inline(never)]
     #[track_caller]
-    pub(super) fn join_by_policy(&self) {
-        if self.join_policy == JoinPolicy::JoinLeaves
-            && let Err(error) = join_leaves(&self.log, self.stream)
-        {
+    pub(super) fn join_all(&self) {
+        if let Err(error) = join_leaves(&self.log, self.stream) {
             // The end says which streams are left, and what broke the capture.
             tracing::debug!(%error, "a stream of the capture could not be joined");
         }

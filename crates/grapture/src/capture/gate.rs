@@ -6,7 +6,7 @@ use std::time::Duration;
 use grapture_sys::CUDA_ERROR_ILLEGAL_STATE;
 
 use crate::capture::CaptureLog;
-use crate::capture::log::{Recording, SharedRecording};
+use crate::capture::recording::{Recording, SharedRecording};
 use crate::capture::thread_owned::ThreadOwned;
 use crate::error::{CudaError, CudaResult};
 use crate::graph::GraphKey;
@@ -268,11 +268,12 @@ mod tests {
 
     use super::CaptureGate;
     use crate::capture::CaptureLog;
+    use crate::graph::GraphKey;
 
     #[test]
     fn a_capture_begins_when_no_submission_is_being_made() {
         let gate = Arc::new(CaptureGate::default());
-        let log = CaptureLog::new(&gate);
+        let log = CaptureLog::of(GraphKey::new(), &gate);
         let (inside, until) = (mpsc::channel(), mpsc::channel::<()>());
         let begun = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -321,7 +322,7 @@ mod tests {
                 });
             }
             for _ in 0..1_000 {
-                let log = CaptureLog::new(&gate);
+                let log = CaptureLog::of(GraphKey::new(), &gate);
                 gate.enter(&log, || {
                     open.store(true, Ordering::SeqCst);
                     Ok(())

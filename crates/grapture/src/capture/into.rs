@@ -1,13 +1,16 @@
 //! Captures into a graph that there is.
 
 use std::marker::PhantomData;
+use std::mem;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::ptr;
 
 use grapture_sys::{CUDA_ERROR_NOT_SUPPORTED, CUgraph, CUgraphNode, Function};
 
 use crate::capture::body::Nesting;
+use crate::capture::borrowed_log::BorrowedLog;
 use crate::capture::escape::{EscapePolicy, Watch};
+use crate::capture::log::Closed;
 use crate::capture::{
     CaptureLog, CaptureMode, CapturePlace, JoinPolicy, StreamGraphCapture, check_begin,
 };
@@ -71,7 +74,7 @@ impl Stream {
         let capture = begin(self, raw, &target.after, mode, names, nesting)?;
         let recorded = catch_unwind(AssertUnwindSafe(|| record(&capture)));
         let last = self.capture_info();
-        let (ended, owners, lines) = capture.end_driver(end);
+        let Closed { ended, owners, recorded: lines } = capture.end_driver(mem::take, end);
         let kept = match (ended, &recorded, &last) {
             (Ok(_), ..) if capture.nesting.is_lost() => {
                 // As a broken one; it is leaked.
@@ -111,10 +114,11 @@ pub(super) fn begin<'s>(
     names: Option<NodeNames>,
     nesting: Nesting,
 ) -> CudaResult<StreamGraphCapture<'s>> {
-    let log = stream.with_gate(CaptureLog::new);
+    let log = BorrowedLog::new(stream);
+    let blocking = stream.is_blocking();
     let id = CaptureLog::open(&log, stream, || {
         let begin = || begin_raw(stream, graph, after, mode);
-        stream.context().begin_capture(stream.is_blocking(), begin)?;
+        stream.context().begin_capture(blocking, begin)?;
         // Without its number it is taken for its own at the end. To end it here would be to lose
         // the graph.
         let id = stream.capture_id().or_else(|_| stream.capture_id());
@@ -135,6 +139,7 @@ pub(super) fn begin<'s>(
         watch,
         nesting,
         join_policy,
+        blocking,
         _not_send,
     })
 }

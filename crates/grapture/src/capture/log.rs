@@ -4,28 +4,26 @@ use std::cell::RefMut;
 use std::collections::HashSet;
 use std::panic::Location;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, Weak};
+use std::sync::{Arc, MutexGuard};
 
 use grapture_sys::{
     CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
     CUgraphNode,
 };
 
-use crate::capture::cause::{Cause, Failure};
+use crate::capture::cause::Cause;
 use crate::capture::error::CaptureError;
 use crate::capture::gate::CaptureGate;
-use crate::capture::joins::{Entry, StreamId, id_of};
+use crate::capture::joins::id_of;
 use crate::capture::logged::{Fork, LoggedOperation};
 use crate::capture::recorded::{Labels, Recorded};
+use crate::capture::recording::{CapturePlace, Member, Recording, SharedRecording};
 use crate::error::{CudaError, CudaResult};
 use crate::graph::{GraphKey, NodeNames};
 use crate::memory::BufferInner;
 use crate::operation::{Line, Operation, OperationKind};
 use crate::retain::Owners;
 use crate::stream::Stream;
-
-/// How many operations a gate keeps room for between captures.
-const KEPT_OPERATIONS: usize = 4096;
 
 /// One capture, as every stream and event that is part of it knows it.
 ///
@@ -35,71 +33,9 @@ const KEPT_OPERATIONS: usize = 4096;
 pub(crate) struct CaptureLog {
     /// What tells this capture from the next one on the same gate, and what the ids of the nodes
     /// carry, if its graph is its own.
-    key: GraphKey,
+    pub(super) key: GraphKey,
     /// That of the stream that began it.
-    gate: Arc<CaptureGate>,
-}
-
-/// What the thread that began a capture has recorded.
-#[derive(Default)]
-#[repr(C)] // What each operation changes comes first, and together.
-pub(crate) struct Recording {
-    /// The capture, while it is open in the driver.
-    open: Option<GraphKey>,
-    pub(super) operations: Vec<Operation>,
-    owners: Owners,
-    labels: Labels,
-    /// Those operations that were recorded on another stream than the one that began the capture, in
-    /// order.
-    pub(super) elsewhere: Vec<(usize, StreamId)>,
-    /// The first operation with which the capture was no longer valid, and how many this thread had
-    /// recorded before.
-    pub(super) failure: Option<(usize, Failure)>,
-    /// How many barred calls there were in the context before the capture.
-    pub(super) barred_before: u64,
-}
-
-/// What the other threads have recorded.
-#[derive(Default)]
-pub(crate) struct SharedRecording {
-    /// The capture, while it is open in the driver. It changes only with the lock held over the
-    /// driver call that changes it.
-    open: Option<GraphKey>,
-    owners: Owners,
-    /// Each with the number of operations that the first thread had recorded before it.
-    pub(super) operations: Vec<(usize, Entry)>,
-    /// The first operation with which the capture was no longer valid, and how many were recorded
-    /// before.
-    pub(super) failure: Option<(usize, Failure)>,
-    /// The stream on which it began. It lives as long as the capture is open, as the others do.
-    pub(super) origin: Option<Stream>,
-    /// The streams that joined.
-    pub(super) members: Vec<Member>,
-    /// How the nodes are named, if the capture goes into a graph that there was.
-    names: Option<NodeNames>,
-    /// What becomes of it.
-    place: CapturePlace,
-    /// How often a stream was put into another order.
-    reorders: u64,
-    /// The nodes that no stream need come after.
-    loose: HashSet<usize>,
-    /// What the capture allocates and frees itself.
-    temporaries: Vec<Weak<BufferInner>>,
-    /// The line of a part, the body of a conditional node or a child, that is being captured: nothing
-    /// is recorded meanwhile.
-    suspended: Option<&'static Location<'static>>,
-}
-
-/// What becomes of what a capture records.
-#[derive(Clone, Default)]
-pub(crate) enum CapturePlace {
-    /// A graph of its own.
-    #[default]
-    Own,
-    /// A body of a conditional node on that stream of another capture, which is suspended.
-    Body(CaptureLog, Stream),
-    /// Part of a graph that there was.
-    Graph,
+    pub(super) gate: Arc<CaptureGate>,
 }
 
 /// A capture that records nothing.
@@ -115,23 +51,7 @@ impl Drop for Suspended<'_> {
     }
 }
 
-/// A stream that joined a capture.
-pub(super) struct Member {
-    pub(super) stream: Stream,
-    /// That of the stream on the thread that had it join: a default stream has one for each.
-    pub(super) gate: Arc<CaptureGate>,
-    /// The line by which it joined.
-    pub(super) joined: &'static Location<'static>,
-    /// Whether the legacy stream waits for it.
-    blocking: bool,
-}
-
 impl CaptureLog {
-    /// A capture that is to begin on the stream of the gate.
-    pub(crate) fn new(gate: &Arc<CaptureGate>) -> CaptureLog {
-        CaptureLog::of(GraphKey::new(), gate)
-    }
-
     /// The capture with this key that began on the stream of the gate.
     pub(crate) fn of(key: GraphKey, gate: &Arc<CaptureGate>) -> CaptureLog {
         CaptureLog { key, gate: gate.clone() }
@@ -177,7 +97,9 @@ impl CaptureLog {
 
     /// What other threads record, while the capture is open.
     fn shared(&self) -> Option<MutexGuard<'_, SharedRecording>> {
-        Some(self.gate.shared()).filter(|shared| shared.open == Some(self.key))
+        let mut shared = self.gate.shared();
+        shared.used = true;
+        Some(shared).filter(|shared| shared.open == Some(self.key))
     }
 
     /// Begins the driver's capture of `stream` by `begin`.
@@ -194,7 +116,7 @@ impl CaptureLog {
                 assert!(gate.own().claim(), "a capture that is closed records no more");
                 let begun = begin().inspect_err(|_| gate.own().release())?;
                 shared.open = Some(log.key);
-                shared.origin = Some(stream.clone());
+                shared.begin(stream);
                 gate.recorded().store(0, Ordering::Relaxed);
                 if let Some(mut own) = gate.own().get() {
                     own.open = Some(log.key);
@@ -301,7 +223,9 @@ impl CaptureLog {
     /// hand, or that a stream has let go of.
     pub(super) fn note_loose(&self, nodes: &[CUgraphNode]) {
         let nodes = nodes.iter().map(|node| node.addr());
-        self.gate.shared().loose.extend(nodes);
+        let mut shared = self.gate.shared();
+        shared.used = true;
+        shared.loose.extend(nodes);
     }
 
     /// The handles of those nodes, as numbers.
@@ -421,139 +345,66 @@ impl CaptureLog {
     }
 
     /// Ends the driver's capture by `end`, which gives the code if it fails, and takes the streams
-    /// out of it. On the thread that began it. Gives what the graph is to own, if there is one.
-    pub(crate) fn close<R>(
+    /// out of it. On the thread that began it. Gives what the graph is to own, if there is one, as
+    /// `take` takes it.
+    #[inline]
+    pub(crate) fn close<R, T>(
         &self,
+        take: impl FnOnce(&mut Owners) -> T,
         end: impl FnOnce() -> Result<R, u32>,
-    ) -> (Result<R, Box<CaptureError>>, Owners, Recorded) {
+    ) -> Closed<R, T> {
         // INVARIANT: the guard of the capture does not leave the thread that made it.
         let mut own = self.gate.own().get().expect("the capture began on this thread");
         let mut shared = self.gate.shared();
-        let ended =
-            end().map_err(|code| Box::new(Cause::of(&self.gate, Some(&own), &shared).error(code)));
+        let ended = match end() {
+            Ok(ended) => Ok(ended),
+            Err(code) => Err(cause(&self.gate, &own, &shared, code)),
+        };
         own.open = None;
         let labels = std::mem::take(&mut own.labels);
         let recorded = Recorded::new(&own.operations, labels);
         // Read before the owners go, which keep the kernels that the operations name.
         own.clear();
-        let mut owners = std::mem::take(&mut own.owners);
+        let members = if shared.used { Some(shared.clear(&mut own.owners)) } else { None };
+        let owners = take(&mut own.owners);
         drop(own);
         self.gate.own().release();
         shared.open = None;
-        let members = shared.clear(&mut owners);
-        let origin = shared.origin.take();
         // Before the lock is given up: who begins the next capture waits for that.
         self.gate.end();
         drop(shared);
+        if let Some(members) = members {
+            self.leave(members);
+        }
+        Closed { ended, owners, recorded }
+    }
+
+    /// Takes the streams that joined out of the capture, which is over.
+    #[cold]
+    fn leave(&self, members: Vec<Member>) {
         for member in &members {
             member.gate.leave(self);
             member.stream.context().end_capture(member.blocking);
         }
-        drop(origin);
-        (ended, owners, recorded)
     }
 }
 
-impl Recording {
-    /// Makes the driver call of an operation and logs it. A captured call runs no code of the
-    /// user's (O7), so nothing else of this thread comes here meanwhile. The gate, which is that of
-    /// the stream that began the capture, tells the other threads how many operations there are.
-    #[inline]
-    pub(crate) fn record(
-        &mut self,
-        gate: &CaptureGate,
-        stream: &Stream,
-        operation: Operation,
-        retain: impl FnOnce(&mut Owners),
-        call: impl FnOnce() -> CudaResult<()>,
-    ) -> CudaResult<()> {
-        // Counted before the call: an atomic exchange after it waits for all that it has written.
-        let before = self.owners.len();
-        self.owners.come_from(operation.location);
-        retain(&mut self.owners);
-        if let Err(error) = call() {
-            let error = self.failed(gate, stream, operation, error);
-            self.owners.truncate(before);
-            return Err(error);
-        }
-        self.operations.push(operation);
-        gate.recorded().store(self.operations.len(), Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// What to answer for an operation that the driver refused: the first cause, if the capture is
-    /// no longer valid.
-    #[cold]
-    fn failed(
-        &mut self,
-        gate: &CaptureGate,
-        stream: &Stream,
-        operation: Operation,
-        error: CudaError,
-    ) -> CudaError {
-        let shared = gate.shared();
-        let origin = shared.origin.as_ref().unwrap_or(stream);
-        let failure = match Failure::of(origin, stream, operation, error) {
-            Ok(failure) => failure,
-            Err(error) => return error,
-        };
-        let code = failure.code();
-        self.failure.get_or_insert((self.operations.len(), failure));
-        CudaError::Capture(Box::new(Cause::of(gate, Some(self), &shared).error(code)))
-    }
-
-    /// Forgets the operations, and leaves room for those of the next capture.
-    fn clear(&mut self) {
-        self.operations.clear();
-        self.operations.shrink_to(KEPT_OPERATIONS);
-        self.elsewhere.clear();
-        self.failure = None;
-    }
+/// What a capture that is over has left.
+pub(crate) struct Closed<R, T, E = Box<CaptureError>> {
+    pub(crate) ended: Result<R, E>,
+    pub(crate) owners: T,
+    pub(crate) recorded: Recorded,
 }
 
-impl SharedRecording {
-    /// Forgets everything: gives the owners to those of the graph, and the streams that joined.
-    #[inline]
-    fn clear(&mut self, owners: &mut Owners) -> Vec<Member> {
-        if !self.owners.is_empty() {
-            owners.append(&mut self.owners);
-        }
-        self.operations.clear();
-        self.failure = None;
-        self.names = None;
-        self.temporaries.clear();
-        self.loose.clear();
-        self.place = CapturePlace::Own;
-        self.reorders = 0;
-        std::mem::take(&mut self.members)
-    }
-
-    /// Makes the driver call of an operation and logs it, after `before` of the first thread's.
-    /// The lock is held over the call, so that nobody reads the driver's array of dependencies
-    /// meanwhile.
-    fn record(
-        &mut self,
-        gate: &CaptureGate,
-        before: usize,
-        stream: &Stream,
-        operation: Operation,
-        retain: impl FnOnce(&mut Owners),
-        call: impl FnOnce() -> CudaResult<()>,
-    ) -> CudaResult<()> {
-        if let Err(error) = call() {
-            // The default stream of the first thread cannot be asked about on this one.
-            let origin = self.origin.as_ref().filter(|origin| !origin.is_per_thread());
-            let failure = Failure::of(origin.unwrap_or(stream), stream, operation, error)?;
-            let code = failure.code();
-            self.failure.get_or_insert((before + self.operations.len(), failure));
-            return Err(CudaError::Capture(Box::new(Cause::of(gate, None, self).error(code))));
-        }
-        self.owners.come_from(operation.location);
-        retain(&mut self.owners);
-        self.operations
-            .push((before, Entry { operation, stream: stream.with_gate(|gate| id_of(gate)) }));
-        Ok(())
-    }
+/// Why the driver ended a capture with the code.
+#[cold]
+fn cause(
+    gate: &CaptureGate,
+    own: &Recording,
+    shared: &SharedRecording,
+    code: u32,
+) -> Box<CaptureError> {
+    Box::new(Cause::of(gate, Some(own), shared).error(code))
 }
 
 /// Refuses what is submitted to a capture while a body is captured.

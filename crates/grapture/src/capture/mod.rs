@@ -4,6 +4,7 @@ mod add;
 mod attempt;
 mod barred;
 mod body;
+mod borrowed_log;
 mod cause;
 mod child;
 mod conditional;
@@ -24,6 +25,7 @@ mod nested;
 mod open;
 mod options;
 mod recorded;
+mod recording;
 mod segment_capture;
 mod segment_error;
 mod segments;
@@ -31,6 +33,7 @@ mod thread_owned;
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem;
 use std::panic::Location;
 use std::ptr;
 
@@ -45,9 +48,9 @@ use crate::capture::body::Nesting;
 use crate::context::Context;
 use crate::drop_error::reported_after;
 use crate::error::{CudaError, CudaResult, check};
-use crate::graph::{Graph, GraphExec};
+use crate::graph::{Captured, Graph, GraphExec};
 use crate::reclaim::drop_contained;
-use crate::retain::Owners;
+use crate::retain::{Owners, Share};
 use crate::stream::Stream;
 use crate::tell;
 
@@ -55,6 +58,7 @@ pub use attempt::{Attempt, CaptureOutcome};
 pub use barred::BarredCall;
 pub(crate) use barred::{BarredCalls, is_barred};
 pub(crate) use body::{BodyPlace, capture_body};
+use borrowed_log::BorrowedLog;
 pub use error::CaptureError;
 use escape::Watch;
 pub use escape::{EscapePolicy, Escapes};
@@ -62,12 +66,14 @@ pub use fork::JoinPolicy;
 pub(crate) use gate::CaptureGate;
 pub use info::{CaptureInfo, CaptureStatus};
 pub(crate) use legacy::LegacyBarrier;
-pub(crate) use log::{CaptureLog, CapturePlace, has_ended};
+use log::Closed;
+pub(crate) use log::{CaptureLog, has_ended};
 pub use logged::{FailedOperation, Fork, LoggedOperation};
 pub use mode::{CaptureMode, ThreadCaptureMode};
 pub(crate) use open::OpenCaptures;
 pub use options::CaptureOptions;
 pub(crate) use recorded::{Recorded, Source};
+pub(crate) use recording::CapturePlace;
 pub use segment_capture::SegmentCapture;
 pub use segment_error::SegmentError;
 pub use segments::{Segment, Segments};
@@ -95,7 +101,7 @@ pub use segments::{Segment, Segments};
 /// ```
 pub struct StreamGraphCapture<'s> {
     stream: &'s Stream,
-    log: CaptureLog,
+    log: BorrowedLog<'s>,
     /// That of the stream, which the graph will need.
     context: Option<Context>,
     /// The driver's number of this capture; none from a driver that has no numbers (10.0).
@@ -104,6 +110,8 @@ pub struct StreamGraphCapture<'s> {
     watch: Watch,
     nesting: Nesting,
     join_policy: JoinPolicy,
+    /// Whether the stream is a blocking one.
+    blocking: bool,
     // Whether another thread may end it depends on its mode, which is no type (O8).
     _not_send: PhantomData<*const ()>,
 }
@@ -138,10 +146,11 @@ impl<'s> StreamGraphCapture<'s> {
     /// As [`begin`](StreamGraphCapture::begin).
     pub fn begin_with(stream: &'s Stream, options: CaptureOptions) -> CudaResult<Self> {
         check_begin(stream)?;
-        let log = stream.with_gate(CaptureLog::new);
+        let log = BorrowedLog::new(stream);
+        let blocking = stream.is_blocking();
         let begin = || {
             let begin = || begin_numbered(stream, options.mode());
-            stream.context().begin_capture(stream.is_blocking(), begin)
+            stream.context().begin_capture(blocking, begin)
         };
         let id = reported_after(|| CaptureLog::open(&log, stream, begin))?;
         tell::of_begin(id, options.mode());
@@ -157,6 +166,7 @@ impl<'s> StreamGraphCapture<'s> {
             watch,
             nesting,
             join_policy,
+            blocking,
             _not_send,
         })
     }
@@ -222,7 +232,7 @@ impl<'s> StreamGraphCapture<'s> {
     #[doc(alias = "cuStreamEndCapture")]
     #[track_caller]
     pub fn end(self) -> CudaResult<GraphExec> {
-        self.end_graph()?.into_exec()
+        self.end_captured()?.into_exec()
     }
 
     /// Ends the capture and gives the recording as a graph, not yet executable.
@@ -231,20 +241,28 @@ impl<'s> StreamGraphCapture<'s> {
     ///
     /// As [`end`](StreamGraphCapture::end), but for the instantiation.
     #[track_caller]
-    pub fn end_graph(mut self) -> CudaResult<Graph> {
+    pub fn end_graph(self) -> CudaResult<Graph> {
+        Graph::captured(self.end_captured()?)
+    }
+
+    #[inline]
+    #[track_caller]
+    fn end_captured(mut self) -> CudaResult<Captured> {
         // The drop then ends the capture.
         self.nesting.check()?;
         let end = Location::caller();
         self.ended = true;
-        self.join_by_policy();
+        if self.join_policy == JoinPolicy::JoinLeaves {
+            self.join_all();
+        }
         let context = self.context.take();
         let context = context.unwrap_or_else(|| self.stream.context().clone());
-        let (ended, owners, recorded) = self.end_driver(end);
+        let Closed { ended, owners: share, recorded } = self.end_driver(Share::taken, end);
         match ended {
-            // SAFETY: the driver gave the graph to this call alone.
-            Ok(raw) => unsafe { Graph::captured(context, raw, self.log.key(), owners, recorded) },
+            // SAFETY: the driver gave the graph to this call alone, and both callers make one of it.
+            Ok(raw) => Ok(unsafe { Captured::new(context, raw, self.log.key(), share, recorded) }),
             Err(error) => {
-                drop_contained(owners);
+                drop_contained(share);
                 Err(error)
             }
         }
@@ -252,19 +270,47 @@ impl<'s> StreamGraphCapture<'s> {
 
     /// Ends the capture in the driver, which gives the graph, and takes the streams out of it. If it
     /// fails there is no graph. `end` is the line of the program that ends it.
-    fn end_driver(
+    #[inline]
+    fn end_driver<T>(
         &self,
+        take: impl FnOnce(&mut Owners) -> T,
         end: &'static Location<'static>,
-    ) -> (CudaResult<CUgraph>, Owners, Recorded) {
-        let escaped = self.watch.count() > 0;
-        let refuses = escaped && self.watch.policy() == EscapePolicy::Error;
-        let count = if escaped { self.log.recorded() } else { 0 };
-        let (mut refused, mut lost) = (false, None);
-        let mut raw = ptr::null_mut();
-        let (ended, owners, recorded) = self.close(|| match self.end_raw(&mut raw) {
+    ) -> Closed<CUgraph, T, CudaError> {
+        // Beside how many operations of the capture, if work has escaped from it.
+        let escaped = (self.watch.count() > 0).then(|| self.log.recorded());
+        let mut failed = None;
+        let Closed { ended, owners, recorded } = self.close(take, || {
+            let mut raw = ptr::null_mut();
+            match self.end_raw(&mut raw) {
+                Ok(()) if !raw.is_null() && escaped.is_none() => Ok(raw),
+                ended => self.end_otherwise(ended, raw, &mut failed),
+            }
+        });
+        let ended = match ended {
+            Ok(raw) => {
+                if let Some(count) = escaped {
+                    tell::of_escapes(&self.watch.escapes(), count);
+                }
+                tell::of_end(self.id);
+                Ok(raw)
+            }
+            Err(error) => Err(self.failure(*error, failed, end)),
+        };
+        Closed { ended, owners, recorded }
+    }
+
+    /// What to make of an end that was not plain: work has escaped, or it failed.
+    #[cold]
+    fn end_otherwise(
+        &self,
+        ended: CudaResult<()>,
+        raw: CUgraph,
+        failed: &mut Option<Failed>,
+    ) -> Result<CUgraph, u32> {
+        match ended {
             Ok(()) if raw.is_null() => Err(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED.0),
-            Ok(()) if refuses => {
-                refused = true;
+            Ok(()) if self.watch.policy() == EscapePolicy::Error => {
+                *failed = Some(Failed::Refused);
                 destroy(self.stream, raw);
                 Err(CUDA_ERROR_STREAM_CAPTURE_ISOLATION.0)
             }
@@ -273,30 +319,30 @@ impl<'s> StreamGraphCapture<'s> {
                 // It is over after that, unless a call failed before the driver saw the capture.
                 self.abandon();
                 let code = error.code();
-                lost = matches!(error, CudaError::ContextLost(_)).then_some(error);
+                if matches!(error, CudaError::ContextLost(_)) {
+                    *failed = Some(Failed::Lost(error));
+                }
                 Err(code)
             }
-        });
-        let ended = match (ended, lost) {
-            (Ok(raw), _) => {
-                if escaped {
-                    tell::of_escapes(&self.watch.escapes(), count);
-                }
-                tell::of_end(self.id);
-                Ok(raw)
-            }
-            (Err(_), Some(lost)) => {
-                Err(self.stream.context().failed(lost, "StreamGraphCapture::end", end))
-            }
-            (Err(error), None) => {
-                let escapes = self.watch.escapes();
-                let error = CaptureError { escapes, refused, end: Some(end), ..*error };
-                let error = CudaError::Capture(Box::new(error));
-                tell::of_failure(&error);
-                Err(error)
-            }
-        };
-        (ended, owners, recorded)
+        }
+    }
+
+    /// The error of an end that failed.
+    #[cold]
+    fn failure(
+        &self,
+        error: CaptureError,
+        failed: Option<Failed>,
+        end: &'static Location<'static>,
+    ) -> CudaError {
+        if let Some(Failed::Lost(lost)) = failed {
+            return self.stream.context().failed(lost, "StreamGraphCapture::end", end);
+        }
+        let (escapes, refused) = (self.watch.escapes(), failed.is_some());
+        let error = CaptureError { escapes, refused, end: Some(end), ..error };
+        let error = CudaError::Capture(Box::new(error));
+        tell::of_failure(&error);
+        error
     }
 
     /// What it records.
@@ -309,16 +355,22 @@ impl<'s> StreamGraphCapture<'s> {
         self.context.is_some().then_some(&self.log)
     }
 
+    #[inline]
     fn end_raw(&self, raw: &mut CUgraph) -> CudaResult<()> {
         // Only who has the raw handle can have ended it.
-        if self.stream.is_exposed() && !self.is_ours()? {
-            // Other hands ended it: the stream's capture, if it has one, is not ours to end.
-            return Err(CudaError::from(CUDA_ERROR_ILLEGAL_STATE));
+        if self.stream.is_exposed() {
+            self.require_ours()?;
         }
         self.stream.with(|functions, stream| {
             // SAFETY: a live stream that this capture began, and a live out-pointer.
             unsafe { (functions.cuStreamEndCapture)(stream, raw) }
         })
+    }
+
+    #[cold]
+    fn require_ours(&self) -> CudaResult<()> {
+        // If other hands ended it, the stream's capture, if it has one, is not ours to end.
+        if self.is_ours()? { Ok(()) } else { Err(CudaError::from(CUDA_ERROR_ILLEGAL_STATE)) }
     }
 
     /// Whether the stream is in this very capture, active or invalidated.
@@ -362,26 +414,33 @@ impl<'s> StreamGraphCapture<'s> {
         tracing::error!("a graph with the broken body of a conditional node is leaked");
     }
 
-    fn close<R>(
+    #[cold]
+    fn throw_away(&self) {
+        let closed = self.close(mem::take, || {
+            self.abandon();
+            Ok(())
+        });
+        drop_contained(closed.owners);
+    }
+
+    #[inline]
+    fn close<R, T>(
         &self,
+        take: impl FnOnce(&mut Owners) -> T,
         end: impl FnOnce() -> Result<R, u32>,
-    ) -> (Result<R, Box<CaptureError>>, Owners, Recorded) {
-        let closed = reported_after(|| self.log.close(end));
-        self.stream.context().end_capture(self.stream.is_blocking());
+    ) -> Closed<R, T> {
+        let closed = reported_after(|| self.log.close(take, end));
+        self.stream.context().end_capture(self.blocking);
         closed
     }
 }
 
 impl Drop for StreamGraphCapture<'_> {
+    #[inline]
     fn drop(&mut self) {
-        if self.ended {
-            return;
+        if !self.ended {
+            self.throw_away();
         }
-        let (_, owners, _) = self.close(|| {
-            self.abandon();
-            Ok(())
-        });
-        drop_contained(owners);
     }
 }
 
@@ -426,6 +485,14 @@ impl Stream {
         record(&capture)?;
         capture.end_graph()
     }
+}
+
+/// Why an end failed, beside the driver's code.
+enum Failed {
+    /// Work had escaped, which the policy has made an error.
+    Refused,
+    /// The context is lost.
+    Lost(CudaError),
 }
 
 /// Refuses a stream that captures already.

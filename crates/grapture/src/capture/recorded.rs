@@ -3,28 +3,31 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use crate::capture::{CaptureLog, StreamGraphCapture};
 use crate::graph::NodeKind;
 use crate::operation::{Operation, OperationKind};
-
-/// How many operations need no allocation: a graph of one node is made in the least time.
-const INLINE: usize = 1;
 
 /// The operations of the thread that began a capture, and their labels. Only the kinds and the lines
 /// are read, which outlive the kernels that the operations name.
 #[derive(Default)]
 pub(crate) struct Recorded {
-    operations: SmallVec<[Operation; INLINE]>,
+    /// The only operation: a graph of one node is made in the least time.
+    one: Option<Operation>,
+    /// All of them, if there are more.
+    more: Box<[Operation]>,
     labels: Labels,
 }
 
-/// From which operation on which label stands, in order.
+/// The labels, in order.
 #[derive(Default)]
 pub(crate) struct Labels {
-    list: Vec<(usize, Option<Arc<str>>)>,
+    /// Behind one word, since most captures have none and all move this about.
+    #[expect(clippy::box_collection, reason = "a vector is three words")]
+    list: Option<Box<Vec<Standing>>>,
 }
+
+/// From which operation on which label stands.
+type Standing = (usize, Option<Arc<str>>);
 
 /// Where a node of a captured graph comes from.
 #[derive(Clone, Copy)]
@@ -36,28 +39,42 @@ pub(crate) struct Source<'a> {
 impl Labels {
     /// Sets the label from the operation on that is to come next. Gives the one before.
     pub(super) fn set(&mut self, next: usize, label: Option<Arc<str>>) -> Option<Arc<str>> {
-        let before = self.list.last().and_then(|(_, label)| label.clone());
-        self.list.push((next, label));
+        let list = self.list.get_or_insert_default();
+        let before = list.last().and_then(|(_, label)| label.clone());
+        list.push((next, label));
         before
     }
 
     /// The label within the one that stands.
     pub(super) fn within(&self, label: &str) -> Arc<str> {
-        match self.list.last() {
+        match self.list().last() {
             Some((_, Some(outer))) => format!("{outer} / {label}").into(),
             _ => label.into(),
         }
     }
 
     fn of(&self, operation: usize) -> Option<&str> {
-        let after = self.list.partition_point(|(from, _)| *from <= operation);
-        self.list.get(after.checked_sub(1)?)?.1.as_deref()
+        let after = self.list().partition_point(|(from, _)| *from <= operation);
+        self.list().get(after.checked_sub(1)?)?.1.as_deref()
+    }
+
+    fn list(&self) -> &[Standing] {
+        self.list.as_ref().map_or(&[], |list| list)
     }
 }
 
 impl Recorded {
+    #[inline]
     pub(super) fn new(operations: &[Operation], labels: Labels) -> Recorded {
-        Recorded { operations: SmallVec::from_slice(operations), labels }
+        match operations {
+            [] => Recorded { one: None, more: Box::default(), labels },
+            [one] => Recorded { one: Some(*one), more: Box::default(), labels },
+            more => Recorded { one: None, more: more.into(), labels },
+        }
+    }
+
+    fn operations(&self) -> &[Operation] {
+        if self.more.is_empty() { self.one.as_slice() } else { &self.more }
     }
 
     /// Where the nodes come from, in the order in which they were made: those of these kinds, of
@@ -70,7 +87,7 @@ impl Recorded {
         added: impl Fn(usize) -> bool,
     ) -> Option<Vec<Source<'_>>> {
         let mut sources = Vec::with_capacity(kinds.len());
-        for (index, operation) in self.operations.iter().enumerate() {
+        for (index, operation) in self.operations().iter().enumerate() {
             let Some(kind) = node_of(operation.kind()) else { continue };
             if kinds.get(sources.len()) != Some(&kind) {
                 return None;

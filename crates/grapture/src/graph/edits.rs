@@ -13,17 +13,23 @@ const REMEMBERED: usize = 1024;
 /// The changes of a graph, so that an executable made of it can follow them alone.
 #[derive(Debug, Default)]
 pub(super) struct Edits {
-    /// How many changes there were.
-    revision: u64,
-    /// The last change of something else than the parameters of one node, or that is forgotten.
-    whole: u64,
-    /// The nodes whose parameters changed later, each with the number of the change.
-    nodes: Vec<(u64, NodeId)>,
+    /// None as long as nothing was changed.
+    changes: Option<Box<Changes>>,
     /// Where the nodes run that run in another context than the graph's: of copies and fills the
     /// driver does not tell it.
     places: Option<Box<Places>>,
     /// Whether others have the raw handle, and may change what they like.
     exposed: Cell<bool>,
+}
+
+#[derive(Debug, Default)]
+struct Changes {
+    /// How many there were.
+    revision: u64,
+    /// The last change of something else than the parameters of one node, or that is forgotten.
+    whole: u64,
+    /// The nodes whose parameters changed later, each with the number of the change.
+    nodes: Vec<(u64, NodeId)>,
 }
 
 /// In a box of its own: hardly a graph has any.
@@ -33,17 +39,19 @@ struct Places(HashMap<NodeId, Context>);
 impl Edits {
     /// Notes that the parameters of a node changed.
     pub(super) fn node(&mut self, node: NodeId) {
-        self.revision += 1;
-        if self.nodes.len() >= REMEMBERED {
-            self.whole = self.revision - 1;
-            self.nodes.clear();
+        let changes = self.change();
+        if changes.nodes.len() >= REMEMBERED {
+            changes.whole = changes.revision - 1;
+            changes.nodes.clear();
         }
-        self.nodes.push((self.revision, node));
+        changes.nodes.push((changes.revision, node));
     }
 
     /// Forgets changes of nodes that are no more: another change stands for them.
     pub(super) fn forget(&mut self, gone: impl Fn(NodeId) -> bool) {
-        self.nodes.retain(|(_, node)| !gone(*node));
+        if let Some(changes) = &mut self.changes {
+            changes.nodes.retain(|(_, node)| !gone(*node));
+        }
         if let Some(places) = &mut self.places {
             places.0.retain(|node, _| !gone(*node));
         }
@@ -67,28 +75,44 @@ impl Edits {
 
     /// Notes that something else changed: nodes, dependencies, attributes.
     pub(super) fn shape(&mut self) {
-        self.revision += 1;
-        self.whole = self.revision;
-        self.nodes.clear();
+        let changes = self.change();
+        changes.whole = changes.revision;
+        changes.nodes.clear();
+    }
+
+    fn change(&mut self) -> &mut Changes {
+        let changes = self.changes.get_or_insert_default();
+        changes.revision += 1;
+        changes
+    }
+
+    /// Whether nothing was changed, and nobody else can change it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.changes.is_none() && self.places.is_none() && !self.exposed.get()
     }
 
     pub(super) fn expose(&self) {
         self.exposed.set(true);
     }
 
+    #[inline]
     pub(super) fn revision(&self) -> u64 {
-        self.revision
+        self.changes.as_ref().map_or(0, |changes| changes.revision)
     }
 
     /// The nodes whose parameters have changed since a revision, each once. None: more has, or may
     /// have.
     pub(super) fn since(&self, revision: u64) -> Option<Vec<NodeId>> {
-        if self.whole > revision || self.exposed.get() {
+        if self.exposed.get() {
             return None;
         }
-        let first = self.nodes.partition_point(|(number, _)| *number <= revision);
+        let Some(changes) = &self.changes else { return Some(Vec::new()) };
+        if changes.whole > revision {
+            return None;
+        }
+        let first = changes.nodes.partition_point(|(number, _)| *number <= revision);
         let mut seen = HashSet::new();
-        let later = self.nodes.get(first..).unwrap_or_default().iter().map(|(_, node)| *node);
+        let later = changes.nodes.get(first..).unwrap_or_default().iter().map(|(_, node)| *node);
         Some(later.filter(|node| seen.insert(*node)).collect())
     }
 }

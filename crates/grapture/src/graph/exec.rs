@@ -15,6 +15,7 @@ use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
 use crate::graph::exec_owners::ExecOwners;
 use crate::graph::launch_attributes::LaunchAttributes;
+use crate::graph::source::Source;
 use crate::graph::{Graph, GraphKey, InstantiateFlags};
 use crate::host_function;
 use crate::memory::Launching;
@@ -22,6 +23,7 @@ use crate::operation::{Operation, OperationKind};
 use crate::pinned::PinnedInner;
 use crate::raw_event::RawEvent;
 use crate::reclaim::release_elsewhere;
+use crate::retain::Share;
 use crate::stream::{Stream, other_context};
 use crate::tell;
 
@@ -46,15 +48,25 @@ pub struct GraphExec {
     /// What the kernels have of launch attributes.
     pub(super) attributes: LaunchAttributes,
     /// What the nodes use.
-    pub(super) owners: ExecOwners,
+    owners: ExecOwners,
     /// What the next launch waits for: the launches of the executable that this one replaced.
     pub(super) after: RefCell<Option<Arc<RawEvent>>>,
     /// Whether a launch has something to do before the driver's call.
     pub(super) prepares: Cell<bool>,
     /// The graph that it was made of, where nobody else has it.
-    pub(super) source: Option<Graph>,
+    pub(super) source: Source,
     // Not `Sync`, see above (O8).
     _not_sync: PhantomData<Cell<()>>,
+}
+
+/// What the driver has made of a graph.
+pub(super) struct Made {
+    pub(super) raw: CUgraphExec,
+    pub(super) node_count: usize,
+    pub(super) flags: InstantiateFlags,
+    pub(super) attributes: LaunchAttributes,
+    /// The revision of the graph.
+    pub(super) revision: u64,
 }
 
 // SAFETY: a `CUgraphExec` belongs to no thread; one thread at a time uses it, since the type is
@@ -62,6 +74,7 @@ pub struct GraphExec {
 unsafe impl Send for GraphExec {}
 
 impl GraphExec {
+    /// Of a graph that somebody has.
     pub(super) fn of(
         graph: &Graph,
         raw: CUgraphExec,
@@ -69,27 +82,53 @@ impl GraphExec {
         flags: InstantiateFlags,
         attributes: LaunchAttributes,
     ) -> GraphExec {
-        let owners = ExecOwners::new(graph.share().clone());
+        let revision = graph.edits.revision();
+        let made = Made { raw, node_count, flags, attributes, revision };
+        let (context, share) = (graph.context.clone(), graph.share().clone());
+        GraphExec::new(made, context, graph.names().graph(), share, Source::none())
+    }
+
+    #[inline]
+    pub(super) fn new(
+        made: Made,
+        context: Context,
+        key: GraphKey,
+        share: Share,
+        source: Source,
+    ) -> GraphExec {
+        let prepares = Cell::new(share.prepares());
         GraphExec {
-            raw,
-            context: graph.context.clone(),
-            node_count,
-            flags,
-            key: graph.names().graph(),
-            synced: Some(graph.edits.revision()),
+            raw: made.raw,
+            context,
+            node_count: made.node_count,
+            flags: made.flags,
+            key,
+            synced: Some(made.revision),
             half_way: Cell::new(false),
-            prepares: Cell::new(owners.prepares()),
-            owners,
+            prepares,
+            owners: ExecOwners::new(share),
             after: RefCell::new(None),
-            attributes,
-            source: None,
+            attributes: made.attributes,
+            source,
             _not_sync: PhantomData,
         }
     }
 
-    pub(super) fn with_source(mut self, graph: Graph) -> GraphExec {
-        self.source = Some(graph);
-        self
+    /// Notes that the nodes use what those of the graph do.
+    pub(super) fn replace_owners(&mut self, graph: &Graph) {
+        let context = self.context.clone();
+        self.owners_mut().replace(graph.share().clone(), context.driver());
+    }
+
+    /// What the nodes use.
+    pub(super) fn owners(&self) -> &ExecOwners {
+        &self.owners
+    }
+
+    /// What the nodes use, to change: the graph that is kept has what they used before.
+    pub(super) fn owners_mut(&mut self) -> &mut ExecOwners {
+        self.graph();
+        &mut self.owners
     }
 
     /// The context.
@@ -101,7 +140,7 @@ impl GraphExec {
     /// [`StreamGraphCapture::end`](crate::StreamGraphCapture::end), which keeps it here. None after
     /// it was made anew from another graph by [`update`](GraphExec::update).
     pub fn graph(&self) -> Option<&Graph> {
-        self.source.as_ref()
+        self.source.get(&self.context, self.key, self.owners.share())
     }
 
     /// The raw handle. It stays valid as long as the executable graph lives and is not made anew
@@ -316,6 +355,7 @@ impl Drop for GraphExec {
             return;
         }
         self.destroy();
+        self.source.end(&self.context);
         self.owners.release(self.context.driver());
     }
 }

@@ -51,7 +51,7 @@ impl GraphExec {
     /// [`Refused`](CudaError::Refused): it is no node of the graph that the executable was made of
     /// and keeps, or it was removed there.
     pub fn node(&mut self, node: NodeId) -> CudaResult<ExecNode<'_>> {
-        let Some(source) = &self.source else { return Err(no_source()) };
+        let Some(source) = self.graph() else { return Err(no_source()) };
         let raw = source.require_at_any_depth(node, "node")?;
         Ok(ExecNode { exec: self, graph: None, id: node, raw })
     }
@@ -229,10 +229,11 @@ impl ExecNode<'_> {
             })
         })?;
         // What nodes within it were changed to use is used no more.
-        let share = self.exec.owners.share();
+        let share = self.exec.owners().share();
         let edited = share.edited_nodes().filter(|node| self.graph().is_within(*node, self.id));
+        let context = self.exec.context.clone();
         for node in edited.collect::<Vec<_>>() {
-            self.exec.owners.remove(node, self.exec.context.driver());
+            self.exec.owners_mut().remove(node, context.driver());
         }
         self.exec.prepare();
         Ok(())
@@ -310,26 +311,27 @@ impl ExecNode<'_> {
         if owners.graph_memory().next().is_some() {
             return Err(graph_memory());
         }
-        refuse_shared_pools(self.exec.owners.share(), &owners, Some(self.id))?;
+        refuse_shared_pools(self.exec.owners().share(), &owners, Some(self.id))?;
         if let Err(error) = set(self.exec, self.raw) {
             let refused = is_refusal(&error);
             if !refused {
                 // It cannot be known whether the node has taken them.
-                self.exec.owners.keep(Share::new(owners));
+                self.exec.owners_mut().keep(Share::new(owners));
                 self.exec.changed();
                 self.exec.prepare();
             }
             return Err(if refused { self.failure(kind, error) } else { error });
         }
         self.exec.changed();
-        self.exec.owners.set(self.id, owners, self.exec.context.driver());
+        let context = self.exec.context.clone();
+        self.exec.owners_mut().set(self.id, owners, context.driver());
         self.exec.prepare();
         Ok(())
     }
 
     fn graph(&self) -> &Graph {
         // INVARIANT: `GraphExec::node` has found the source.
-        self.graph.or(self.exec.source.as_ref()).expect("the executable keeps its graph")
+        self.graph.or_else(|| self.exec.graph()).expect("the executable keeps its graph")
     }
 
     /// Says why the driver did not take the parameters of a node of the kind.

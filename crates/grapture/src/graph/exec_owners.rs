@@ -22,19 +22,28 @@ use crate::stream::Stream;
 pub(super) struct ExecOwners {
     /// What the nodes use now.
     share: Share,
-    /// What it may use besides: an update failed, and it cannot be known how far it went.
-    doubtful: Vec<Share>,
     /// The last launch since the last change.
     last_launch: RefCell<LastLaunch>,
-    /// What no launch has used.
-    fresh: Fresh,
     /// What was replaced. None: there was no launch before the last change.
     retired: Option<Retired>,
+    /// None: it is all fresh, and nothing is in doubt.
+    changed: Option<Box<Changed>>,
+}
+
+/// What is known of the owners of an executable that was changed after a launch, or not wholly.
+#[derive(Default)]
+struct Changed {
+    /// What it may use besides: an update failed, and it cannot be known how far it went.
+    doubtful: Vec<Share>,
+    /// What no launch has used.
+    fresh: Fresh,
 }
 
 /// What of an executable's owners no launch has used.
+#[derive(Default)]
 enum Fresh {
-    /// None of them: there was no launch since all of it was replaced.
+    /// All of them: there was no launch since all of it was replaced.
+    #[default]
     All,
     /// What these nodes use by themselves.
     Nodes(HashSet<NodeId>),
@@ -44,10 +53,9 @@ impl ExecOwners {
     pub(super) fn new(share: Share) -> ExecOwners {
         ExecOwners {
             share,
-            doubtful: Vec::new(),
             last_launch: RefCell::new(LastLaunch::Never),
-            fresh: Fresh::All,
             retired: None,
+            changed: None,
         }
     }
 
@@ -63,13 +71,16 @@ impl ExecOwners {
 
     /// What each launch leaves, and the pools that it uses or may use.
     pub(super) fn at_launch(&self) -> impl Iterator<Item = &AtLaunch> + Clone {
-        let doubtful = self.doubtful.iter().flat_map(Share::at_launch);
+        let doubtful = self.changed.iter().flat_map(|changed| &changed.doubtful);
+        let doubtful = doubtful.flat_map(Share::at_launch);
         self.share.at_launch().iter().chain(doubtful.filter(|at| at.pool().is_some()))
     }
 
     /// Whether a launch has something to do for them before it is made.
+    #[inline]
     pub(super) fn prepares(&self) -> bool {
-        !self.pinned().is_empty() || self.at_launch().next().is_some()
+        let doubtful = || self.at_launch().next().is_some();
+        self.share.prepares() || self.changed.is_some() && doubtful()
     }
 
     /// All of them, out of an executable that is dropped.
@@ -86,7 +97,8 @@ impl ExecOwners {
     /// Replaces all.
     pub(super) fn replace(&mut self, share: Share, driver: &Driver) {
         self.settle();
-        for doubtful in mem::take(&mut self.doubtful) {
+        let doubtful = self.changed.as_mut().map(|changed| mem::take(&mut changed.doubtful));
+        for doubtful in doubtful.into_iter().flatten() {
             // A launch may have been made since it came, whatever is fresh.
             self.let_go(Part::All { _owned: doubtful }, true, driver);
         }
@@ -94,7 +106,7 @@ impl ExecOwners {
             return;
         }
         let old = mem::replace(&mut self.share, share);
-        let fresh = matches!(mem::replace(&mut self.fresh, Fresh::All), Fresh::All);
+        let fresh = self.changed.take().is_none_or(|changed| matches!(changed.fresh, Fresh::All));
         let used = !fresh && !old.is_empty();
         self.let_go(Part::All { _owned: old }, used, driver);
     }
@@ -108,9 +120,9 @@ impl ExecOwners {
         }
         self.settle();
         let old = self.share.set(node, owners);
-        let used = match &mut self.fresh {
-            Fresh::All => false,
-            Fresh::Nodes(nodes) => nodes.insert(node),
+        let used = match self.changed.as_mut().map(|changed| &mut changed.fresh) {
+            None | Some(Fresh::All) => false,
+            Some(Fresh::Nodes(nodes)) => nodes.insert(node),
         };
         if let Some(old) = old {
             self.let_go(Part::Node { _owned: old }, used, driver);
@@ -120,9 +132,9 @@ impl ExecOwners {
     /// Forgets what a node uses by itself: it does something else now.
     pub(super) fn remove(&mut self, node: NodeId, driver: &Driver) {
         self.settle();
-        let used = match &mut self.fresh {
-            Fresh::All => false,
-            Fresh::Nodes(nodes) => !nodes.remove(&node),
+        let used = match self.changed.as_mut().map(|changed| &mut changed.fresh) {
+            None | Some(Fresh::All) => false,
+            Some(Fresh::Nodes(nodes)) => !nodes.remove(&node),
         };
         if let Some(old) = self.share.remove(node) {
             self.let_go(Part::Node { _owned: old }, used, driver);
@@ -131,7 +143,7 @@ impl ExecOwners {
 
     /// Keeps besides what nodes may have taken in an update that failed, until all is replaced.
     pub(super) fn keep(&mut self, share: Share) {
-        self.doubtful.push(share);
+        self.changed.get_or_insert_default().doubtful.push(share);
     }
 
     /// Whether all launches are done.
@@ -161,8 +173,9 @@ impl ExecOwners {
             LastLaunch::Never => {}
             last => {
                 self.retired.get_or_insert_default().launched(last);
-                match &mut self.fresh {
-                    Fresh::All => self.fresh = Fresh::Nodes(HashSet::new()),
+                let fresh = &mut self.changed.get_or_insert_default().fresh;
+                match fresh {
+                    Fresh::All => *fresh = Fresh::Nodes(HashSet::new()),
                     Fresh::Nodes(nodes) => nodes.clear(),
                 }
             }

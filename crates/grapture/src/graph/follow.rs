@@ -47,7 +47,7 @@ impl GraphExec {
             if let Some(stopped) = taken? {
                 return Ok(stopped);
             }
-            self.owners.replace(graph.share().clone(), self.context.driver());
+            self.replace_owners(graph);
             self.prepare();
         }
         self.synced = Some(graph.edits.revision());
@@ -72,7 +72,7 @@ impl GraphExec {
                 Err(error) => {
                     // It cannot be known whether the node has taken them.
                     self.synced = None;
-                    self.owners.keep(graph.share().clone());
+                    self.owners_mut().keep(graph.share().clone());
                     return Err(error);
                 }
             }
@@ -84,7 +84,7 @@ impl GraphExec {
     fn half_way(&mut self, graph: &Graph, node: NodeId, error: &CudaError) -> Followed {
         self.synced = None;
         self.half_way.set(true);
-        self.owners.keep(graph.share().clone());
+        self.owners_mut().keep(graph.share().clone());
         self.prepare();
         stopped(graph, node, error)
     }

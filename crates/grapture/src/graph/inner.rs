@@ -26,6 +26,11 @@ struct Inner {
 }
 
 impl InnerGraphs {
+    /// Whether no such name was given.
+    pub(super) fn is_empty(&self) -> bool {
+        self.known.get().is_none()
+    }
+
     /// The number of a graph that a node embeds now.
     fn number(&self, owner: NodeId, raw: CUgraph) -> u32 {
         let mut known = self.known.get_or_init(Box::default).borrow_mut();

@@ -11,14 +11,19 @@ use grapture_sys::{
     CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY, CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE,
     CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED,
     CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED, CUDA_GRAPH_INSTANTIATE_PARAMS,
-    CUDA_GRAPH_INSTANTIATE_SUCCESS, CUgraphExec, CUgraphInstantiateResult, Function, Functions,
+    CUDA_GRAPH_INSTANTIATE_SUCCESS, CUgraph, CUgraphExec, CUgraphInstantiateResult, Function,
 };
 
+use crate::context::Context;
+use crate::driver::Driver;
 use crate::error::{CudaError, CudaResult, check, write_code};
+use crate::graph::exec::Made;
 use crate::graph::launch_attributes::LaunchAttributes;
+use crate::graph::source::{Captured, Source};
 use crate::graph::{Graph, GraphExec, NodeId, NodeKind};
 use crate::stream::Stream;
 use crate::tell;
+use tracing::span::EnteredSpan;
 
 bitflags! {
     /// How an executable graph behaves.
@@ -72,27 +77,20 @@ impl Graph {
     #[doc(alias = "cuGraphInstantiateWithParams")]
     #[doc(alias = "cuGraphInstantiateWithFlags")]
     pub fn instantiate_with(&self, options: &InstantiateOptions) -> CudaResult<GraphExec> {
-        self.make_executable(options, || LaunchAttributes::of(self))
-    }
-
-    /// `attributes` gives what is known of the kernels' launch attributes.
-    fn make_executable(
-        &self,
-        options: &InstantiateOptions,
-        attributes: impl FnOnce() -> CudaResult<LaunchAttributes>,
-    ) -> CudaResult<GraphExec> {
         options.check(self)?;
-        self.require_frees()?;
+        self.check_whole()?;
         if options.flags.contains(InstantiateFlags::DEVICE_LAUNCH) {
             self.refuse_pools("the device cannot launch it, since nothing orders such launches")?;
         }
-        let node_count = self.node_count()?;
-        let attributes = attributes()?;
-        let _span = tell::in_instantiation(node_count);
-        let raw = self.instantiate_raw(options).inspect_err(|error| {
-            tracing::debug!(%error, "a graph could not be instantiated");
+        let count = self.node_count()?;
+        let attributes = LaunchAttributes::of(self)?;
+        let raw = told(count, || match &options.upload {
+            None => self.instantiate_raw(options.flags),
+            Some(stream) => stream
+                .outside_capture(|| stream.unless_barred(|| self.with_params(options)))?
+                .ok_or_else(crate::graph::exec::launch_into_capture),
         })?;
-        Ok(GraphExec::of(self, raw, node_count, options.flags, attributes))
+        Ok(GraphExec::of(self, raw, count, options.flags, attributes))
     }
 
     /// Makes the graph executable, and keeps it there: [`GraphExec::graph`] has it, and
@@ -101,56 +99,56 @@ impl Graph {
     /// # Errors
     ///
     /// As [`instantiate`](Graph::instantiate); the graph is dropped then.
-    pub fn into_exec(self) -> CudaResult<GraphExec> {
-        let options = InstantiateOptions::new();
-        // What an update asks of the graph can be asked when there is one.
-        let exec = self.make_executable(&options, || Ok(LaunchAttributes::Unread))?;
-        Ok(exec.with_source(self))
-    }
-
-    fn instantiate_raw(&self, options: &InstantiateOptions) -> CudaResult<CUgraphExec> {
-        let driver = self.context.driver();
-        if let Some(stream) = &options.upload {
-            return stream
-                .outside_capture(|| stream.unless_barred(|| self.with_params(options)))?
-                .ok_or_else(crate::graph::exec::launch_into_capture);
-        }
-        let mut raw = ptr::null_mut();
-        let flags = options.flags.bits();
-        let made = self.context.enter_relaxed(|functions| {
-            if driver.has(Function::cuGraphInstantiateWithFlags) {
-                // SAFETY: a live graph and a live out-pointer.
-                check(unsafe {
-                    (functions.cuGraphInstantiateWithFlags)(&mut raw, self.raw, u64::from(flags))
-                })
-            } else if flags == 0 {
-                self.before_flags(functions, &mut raw)
-            } else {
-                Err(CudaError::NotSupported)
-            }
-        });
-        match made {
-            Ok(()) => Ok(raw),
-            // Asked again where the driver can say which node and why. A driver that changes its
-            // mind in between has made the executable after all.
-            Err(_) if driver.has(Function::cuGraphInstantiateWithParams) => {
-                self.with_params(options)
-            }
-            Err(error) => Err(InstantiateError::of_code(error)),
+    pub fn into_exec(mut self) -> CudaResult<GraphExec> {
+        match self.take_plain() {
+            Some(plain) => plain.into_exec(),
+            None => self.instantiate_own(),
         }
     }
 
-    /// Drivers before 11.4: the same arguments from 10.0 on, under two names.
-    fn before_flags(&self, functions: &Functions, raw: &mut CUgraphExec) -> CudaResult<()> {
-        let driver = self.context.driver();
-        let instantiate = if driver.has(Function::cuGraphInstantiate_v2) {
-            functions.cuGraphInstantiate_v2
-        } else {
-            functions.cuGraphInstantiate
-        };
-        // SAFETY: a live graph and a live out-pointer; the node and the log may be null, with 0 as
-        // the log's size.
-        check(unsafe { instantiate(raw, self.raw, ptr::null_mut(), ptr::null_mut(), 0) })
+    /// [`into_exec`](Graph::into_exec) of any graph.
+    fn instantiate_own(self) -> CudaResult<GraphExec> {
+        self.check_whole()?;
+        let node_count = self.node_count()?;
+        let raw = told(node_count, || self.instantiate_raw(InstantiateFlags::empty()))?;
+        Ok(self.with_exec(raw, node_count))
+    }
+
+    /// The executable that keeps the graph which it was made of.
+    fn with_exec(self, raw: CUgraphExec, node_count: usize) -> GraphExec {
+        let (flags, attributes) = (InstantiateFlags::empty(), LaunchAttributes::Unread);
+        let revision = self.edits.revision();
+        let made = Made { raw, node_count, flags, attributes, revision };
+        let (context, key) = (self.context.clone(), self.names().graph());
+        let share = self.share().clone();
+        GraphExec::new(made, context, key, share, Source::of(self))
+    }
+
+    /// Refuses a graph of which a part is missing.
+    #[inline]
+    fn check_whole(&self) -> CudaResult<()> {
+        self.check_bodies()?;
+        self.require_frees()
+    }
+
+    fn instantiate_raw(&self, flags: InstantiateFlags) -> CudaResult<CUgraphExec> {
+        // SAFETY: a live graph of the context.
+        let made = unsafe { instantiate_raw(&self.context, self.raw, flags) };
+        made.or_else(|error| self.instantiate_again(flags, error))
+    }
+
+    /// Asks again where the driver can say which node is at fault, and why. A driver that changes
+    /// its mind in between has made the executable after all.
+    #[cold]
+    fn instantiate_again(
+        &self,
+        flags: InstantiateFlags,
+        error: CudaError,
+    ) -> CudaResult<CUgraphExec> {
+        if self.context.driver().has(Function::cuGraphInstantiateWithParams) {
+            return self.with_params(&InstantiateOptions::new().flags(flags));
+        }
+        Err(InstantiateError::of_code(error))
     }
 
     fn with_params(&self, options: &InstantiateOptions) -> CudaResult<CUgraphExec> {
@@ -192,6 +190,144 @@ impl Graph {
     }
 }
 
+impl Captured {
+    /// Makes the graph executable, and keeps it there.
+    #[inline]
+    pub(crate) fn into_exec(self) -> CudaResult<GraphExec> {
+        if self.share.waits() {
+            return self.into_exec_slowly();
+        }
+        // SAFETY: a live graph, which is the only one of this value.
+        let node_count = match unsafe { count(&self.context, self.raw) } {
+            Ok(count) => count,
+            Err(error) => return self.without_exec(error),
+        };
+        let flags = InstantiateFlags::empty();
+        // SAFETY: as above.
+        let made =
+            in_span(node_count, || unsafe { instantiate_raw(&self.context, self.raw, flags) });
+        let raw = match made {
+            Ok(raw) => raw,
+            Err(error) => return self.into_exec_again(node_count, error),
+        };
+        // What an update asks of the kernels' attributes can be asked when there is one.
+        let attributes = LaunchAttributes::Unread;
+        let made = Made { raw, node_count, flags, attributes, revision: 0 };
+        // SAFETY: the graph is nobody else's from here on.
+        let source = unsafe { Source::captured(self.raw, self.recorded) };
+        Ok(GraphExec::new(made, self.context, self.key, self.share, source))
+    }
+
+    /// The same once the memory that the nodes use is there.
+    #[cold]
+    fn into_exec_slowly(self) -> CudaResult<GraphExec> {
+        Graph::captured(self)?.instantiate_own()
+    }
+
+    #[cold]
+    fn without_exec(self, error: CudaError) -> CudaResult<GraphExec> {
+        drop(Graph::from(self));
+        Err(error)
+    }
+
+    #[cold]
+    fn into_exec_again(self, node_count: usize, error: CudaError) -> CudaResult<GraphExec> {
+        let (graph, flags) = (Graph::from(self), InstantiateFlags::empty());
+        let raw = told(node_count, || graph.instantiate_again(flags, error))?;
+        Ok(graph.with_exec(raw, node_count))
+    }
+}
+
+/// How many nodes a graph has.
+///
+/// # Safety
+///
+/// It is a live one of the context.
+#[inline]
+unsafe fn count(context: &Context, graph: CUgraph) -> CudaResult<usize> {
+    let mut count = 0;
+    // SAFETY: a live graph, and a live out-pointer; without an array only the count is given.
+    context.check(unsafe {
+        (context.functions().cuGraphGetNodes)(graph, ptr::null_mut(), &mut count)
+    })?;
+    Ok(count)
+}
+
+/// Makes a graph executable.
+///
+/// # Safety
+///
+/// It is a live one of the context.
+#[inline]
+unsafe fn instantiate_raw(
+    context: &Context,
+    graph: CUgraph,
+    flags: InstantiateFlags,
+) -> CudaResult<CUgraphExec> {
+    let driver = context.driver();
+    let mut raw = ptr::null_mut();
+    context.enter_relaxed(|functions| {
+        if !driver.has(Function::cuGraphInstantiateWithFlags) {
+            // SAFETY: the caller's promise.
+            return unsafe { before_flags(driver, graph, flags, &mut raw) };
+        }
+        let flags = u64::from(flags.bits());
+        // SAFETY: a live graph and a live out-pointer.
+        check(unsafe { (functions.cuGraphInstantiateWithFlags)(&mut raw, graph, flags) })
+    })?;
+    Ok(raw)
+}
+
+/// Drivers before 11.4: the same arguments from 10.0 on, under two names.
+///
+/// # Safety
+///
+/// The graph is a live one.
+#[cold]
+unsafe fn before_flags(
+    driver: &Driver,
+    graph: CUgraph,
+    flags: InstantiateFlags,
+    raw: &mut CUgraphExec,
+) -> CudaResult<()> {
+    if !flags.is_empty() {
+        return Err(CudaError::NotSupported);
+    }
+    let functions = driver.functions();
+    let instantiate = if driver.has(Function::cuGraphInstantiate_v2) {
+        functions.cuGraphInstantiate_v2
+    } else {
+        functions.cuGraphInstantiate
+    };
+    // SAFETY: a live graph and a live out-pointer; the node and the log may be null, with 0 as
+    // the log's size.
+    check(unsafe { instantiate(raw, graph, ptr::null_mut(), ptr::null_mut(), 0) })
+}
+
+/// Makes an executable of a graph with so many nodes, and tells of it.
+fn told(
+    nodes: usize,
+    instantiate: impl FnOnce() -> CudaResult<CUgraphExec>,
+) -> CudaResult<CUgraphExec> {
+    in_span(nodes, instantiate).inspect_err(|error| {
+        tracing::debug!(%error, "a graph could not be instantiated");
+    })
+}
+
+/// Makes a call within the span of an instantiation.
+#[inline]
+fn in_span<R>(nodes: usize, call: impl FnOnce() -> R) -> R {
+    #[cold]
+    #[inline(never)]
+    fn within<R>(_span: EnteredSpan, call: impl FnOnce() -> R) -> R {
+        call()
+    }
+    match tell::in_instantiation(nodes) {
+        None => call(),
+        Some(span) => within(span, call),
+    }
+}
+
 impl InstantiateOptions {
     fn check(&self, graph: &Graph) -> CudaResult<()> {
         let both = InstantiateFlags::AUTO_FREE_ON_LAUNCH | InstantiateFlags::DEVICE_LAUNCH;
@@ -209,7 +345,6 @@ impl InstantiateOptions {
                 format!("{:#x} has a bit that is no flag", self.flags.bits()),
             ));
         }
-        graph.check_bodies()?;
         match &self.upload {
             Some(stream) => crate::graph::exec::check_launch_stream(&graph.context, stream),
             None => Ok(()),

@@ -192,7 +192,13 @@ impl Graph {
 
     /// Refuses an allocation that no node frees: it would live on after the launch, and a second
     /// launch would fail.
+    #[inline]
     pub(super) fn require_frees(&self) -> CudaResult<()> {
+        if self.allocations.is_empty() { Ok(()) } else { self.require_each_free() }
+    }
+
+    #[cold]
+    fn require_each_free(&self) -> CudaResult<()> {
         let living = |memory: &&Arc<BufferInner>| {
             memory.graph_memory().is_some_and(|memory| !memory.is_freed())
         };

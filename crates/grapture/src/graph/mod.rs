@@ -29,6 +29,7 @@ mod pools;
 mod profile;
 mod read;
 mod save;
+mod source;
 mod steer;
 mod update;
 mod update_error;
@@ -38,7 +39,9 @@ use std::collections::HashSet;
 use std::ffi::CString;
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem;
 use std::path::Path;
+use std::ptr;
 use std::sync::Arc;
 
 use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUgraph, CUgraphNode, Functions};
@@ -80,6 +83,7 @@ pub use params::{CopyEnd, NodeParams};
 pub use profile::{NodeProfile, Profile, Timing};
 use read::Reader;
 pub use save::Bindings;
+pub(crate) use source::Captured;
 pub(crate) use steer::launch_steering;
 pub use update::{Outcome, UpdateOptions};
 pub use update_error::{UpdateError, UpdateReason};
@@ -96,7 +100,7 @@ pub struct Graph {
     /// The embedded graphs whose nodes were named.
     inner: InnerGraphs,
     pub(super) context: Context,
-    /// What the nodes use. Taken by the drop alone.
+    /// What the nodes use. Taken by the drop, and by the executable that has it from then on.
     share: Option<Share>,
     /// What was changed in it.
     edits: Edits,
@@ -117,22 +121,10 @@ pub struct Graph {
 unsafe impl Send for Graph {}
 
 impl Graph {
-    /// The graph of a capture, with what the capture retained.
-    ///
-    /// # Safety
-    ///
-    /// `raw` is a live graph that nobody else uses or destroys.
-    pub(crate) unsafe fn captured(
-        context: Context,
-        raw: CUgraph,
-        key: GraphKey,
-        owners: Owners,
-        recorded: Recorded,
-    ) -> CudaResult<Graph> {
-        let ready = owners.wait_until_there();
-        // SAFETY: the caller's promise.
-        let mut graph = unsafe { Graph::of(context, raw, key, Share::new(owners)) };
-        graph.recorded = recorded;
+    /// The graph of a capture, which owns what the capture retained once that is there.
+    pub(crate) fn captured(captured: Captured) -> CudaResult<Graph> {
+        let ready = captured.share.wait_until_there();
+        let graph = Graph::from(captured);
         ready.map(|()| graph)
     }
 
@@ -140,24 +132,13 @@ impl Graph {
     ///
     /// `raw` is a live graph that nobody else uses or destroys, and `share` is what its nodes use.
     unsafe fn of(context: Context, raw: CUgraph, key: GraphKey, share: Share) -> Graph {
-        Graph {
-            raw,
-            names: NodeNames::of(key),
-            inner: InnerGraphs::default(),
-            context,
-            share: Some(share),
-            edits: Edits::default(),
-            allocations: Vec::new(),
-            recorded: Recorded::default(),
-            clone_of: None,
-            branches: None,
-            _not_sync: PhantomData,
-        }
+        // SAFETY: the caller's promise.
+        Graph::from(unsafe { Captured::new(context, raw, key, share, Recorded::default()) })
     }
 
     /// What the nodes use.
     pub(crate) fn share(&self) -> &Share {
-        // INVARIANT: only the drop takes it.
+        // INVARIANT: whoever takes it drops the graph.
         self.share.as_ref().expect("the graph has its share")
     }
 
@@ -325,6 +306,26 @@ impl Graph {
     }
 }
 
+impl From<Captured> for Graph {
+    #[inline]
+    fn from(captured: Captured) -> Graph {
+        let Captured { context, raw, key, share, recorded } = captured;
+        Graph {
+            raw,
+            names: NodeNames::of(key),
+            inner: InnerGraphs::default(),
+            context,
+            share: Some(share),
+            edits: Edits::default(),
+            allocations: Vec::new(),
+            recorded,
+            clone_of: None,
+            branches: None,
+            _not_sync: PhantomData,
+        }
+    }
+}
+
 impl Graph {
     /// What is to be released, out of a graph that is dropped.
     fn take(&mut self) -> Graph {
@@ -342,6 +343,38 @@ impl Graph {
             _not_sync: PhantomData,
         }
     }
+
+    /// Takes out all that there is to a graph that nothing was changed in; none of another one.
+    fn take_plain(&mut self) -> Option<Captured> {
+        let plain = self.edits.is_empty()
+            & self.allocations.is_empty()
+            & self.clone_of.is_none()
+            & self.inner.is_empty()
+            & self.branches.is_none();
+        if !plain {
+            return None;
+        }
+        let (context, key) = (self.context.clone(), self.names.graph());
+        let (share, recorded) = (self.share.take()?, mem::take(&mut self.recorded));
+        let raw = mem::replace(&mut self.raw, ptr::null_mut());
+        Some(Captured { context, raw, key, share, recorded })
+    }
+
+    /// Destroys the driver's graph.
+    fn destroy(&self) {
+        // It has no handle any more if it moved into a node, or the driver destroyed it.
+        if self.raw.is_null() {
+            return;
+        }
+        // SAFETY: ours, and the last use. Executables made from it live on, and so does what
+        // it owns as long as one of them can run (O2). NVIDIA lists the call as one that a
+        // capture may bar, so the thread's mode is relaxed around it (O9).
+        let code = self
+            .context
+            .driver()
+            .relaxed(|functions| unsafe { (functions.cuGraphDestroy)(self.raw) });
+        report("cuGraphDestroy", check(code));
+    }
 }
 
 impl Drop for Graph {
@@ -351,17 +384,7 @@ impl Drop for Graph {
             release_elsewhere(self.context.driver(), taken);
             return;
         }
-        // It has no handle any more if it moved into a node, or the driver destroyed it.
-        if !self.raw.is_null() {
-            // SAFETY: ours, and the last use. Executables made from it live on, and so does what
-            // it owns as long as one of them can run (O2). NVIDIA lists the call as one that a
-            // capture may bar, so the thread's mode is relaxed around it (O9).
-            let code = self
-                .context
-                .driver()
-                .relaxed(|functions| unsafe { (functions.cuGraphDestroy)(self.raw) });
-            report("cuGraphDestroy", check(code));
-        }
+        self.destroy();
         if let Some(share) = self.share.take() {
             drop_contained(share);
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use grapture_sys::{
@@ -19,12 +20,13 @@ use crate::error::{CudaError, CudaResult};
 
 /// Tells the nodes of one graph from those of another, also after the graph is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct GraphKey(u64);
+pub(crate) struct GraphKey(NonZeroU64);
 
 impl GraphKey {
     pub(crate) fn new() -> GraphKey {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        GraphKey(NEXT.fetch_add(1, Ordering::Relaxed))
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let last = LAST.fetch_add(1, Ordering::Relaxed);
+        GraphKey(NonZeroU64::MIN.saturating_add(last))
     }
 }
 
@@ -42,6 +44,7 @@ pub(crate) struct NodeNames {
 struct Removed(BTreeMap<usize, u32>);
 
 impl NodeNames {
+    #[inline]
     pub(crate) fn of(graph: GraphKey) -> NodeNames {
         NodeNames { graph, removed: None }
     }

@@ -136,7 +136,7 @@ impl GraphExec {
     /// Has the driver give every node the parameters of its pair in `graph`.
     fn update_in_place(&mut self, graph: &Graph) -> CudaResult<()> {
         let attributes = LaunchAttributes::of(graph)?;
-        if let (LaunchAttributes::Unread, Some(source)) = (&self.attributes, &self.source) {
+        if let (LaunchAttributes::Unread, Some(source)) = (&self.attributes, self.graph()) {
             self.attributes = LaunchAttributes::of(source)?;
         }
         if !self.attributes.fits(&attributes) {
@@ -152,7 +152,7 @@ impl GraphExec {
         if code.as_ref().is_err_and(|error| !is_refusal(error)) {
             // It cannot be known which nodes have taken theirs.
             self.changed();
-            self.owners.keep(graph.share().clone());
+            self.owners_mut().keep(graph.share().clone());
         }
         let code = code.err().map_or(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE.0, |error| error.code());
         Err(UpdateError::of(graph, code, &info).into())
@@ -190,7 +190,7 @@ impl GraphExec {
         let own = self.key == graph.names().graph();
         self.synced = own.then(|| graph.edits.revision());
         self.half_way.set(false);
-        self.owners.replace(graph.share().clone(), self.context.driver());
+        self.replace_owners(graph);
         self.prepare();
     }
 
@@ -202,7 +202,7 @@ impl GraphExec {
         reason: UpdateReason,
         node: Option<NodeId>,
     ) -> CudaResult<Outcome> {
-        let after = self.owners.end_of_launches()?;
+        let after = self.owners_mut().end_of_launches()?;
         let mut new = graph.instantiate_with(&InstantiateOptions::new().flags(self.flags))?;
         mem::swap(&mut self.raw, &mut new.raw);
         mem::swap(&mut self.node_count, &mut new.node_count);
@@ -214,7 +214,7 @@ impl GraphExec {
         if after.is_some() {
             *self.after.get_mut() = after;
         }
-        self.source = None;
+        self.source.end(&self.context);
         self.taken(graph);
         Ok(Outcome::Rebuilt { reason, node })
     }

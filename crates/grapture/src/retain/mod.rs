@@ -102,7 +102,7 @@ impl Owners {
         // INVARIANT: `next` is below `RECENT`.
         self.recent[self.next] = address;
         self.next = (self.next + 1) % RECENT;
-        self.list.push(Held { owner: owner.clone(), origin: self.origin.0 });
+        push(&mut self.list, owner.clone(), self.origin.0);
     }
 
     /// Takes the others, which are none then.
@@ -111,7 +111,7 @@ impl Owners {
         self.graphs.append(&mut others.graphs);
         self.allocations.append(&mut others.allocations);
         self.ordered |= std::mem::take(&mut others.ordered);
-        others.recent = [0; RECENT];
+        others.forget_recent();
         for used in others.pinned.drain(..) {
             add_pinned(&mut self.pinned, &used);
         }
@@ -129,7 +129,7 @@ impl Owners {
     pub(crate) fn truncate(&mut self, len: usize) {
         self.list.truncate(len);
         // What is forgotten has to be added again when it comes again.
-        self.recent = [0; RECENT];
+        self.forget_recent();
     }
 
     /// Keeps an allocation of device memory alive.
@@ -215,11 +215,48 @@ impl Owners {
     /// Blocks until the memory among the owners is there: a graph may be launched on any stream,
     /// and what was in the order of another one when it was recorded is not in that stream's.
     pub(crate) fn wait_until_there(&self) -> CudaResult<()> {
-        if !self.ordered {
-            return Ok(());
-        }
-        self.list.iter().filter_map(Held::get).try_for_each(BufferInner::wait_until_ready)
+        if self.ordered { wait_until_there(&self.list) } else { Ok(()) }
     }
+
+    /// Whether there is more than the list.
+    #[inline]
+    fn has_more(&self) -> bool {
+        // No branch but the caller's.
+        !self.pinned.is_empty()
+            | !self.graphs.is_empty()
+            | !self.allocations.is_empty()
+            | self.temporary
+    }
+
+    /// Has the next owners added whatever came before: the list was taken.
+    #[inline]
+    fn forget_recent(&mut self) {
+        (self.recent, self.next) = ([0; RECENT], 0);
+    }
+}
+
+/// Adds to the list, without a copy on the stack as `Vec::push` makes one: to read that again waits
+/// for all that was written before.
+#[inline]
+fn push(list: &mut Vec<Held>, owner: Owner, origin: &'static Location<'static>) {
+    #[cold]
+    fn grow(list: &mut Vec<Held>) {
+        list.reserve(1);
+    }
+    let len = list.len();
+    if len == list.capacity() {
+        grow(list);
+    }
+    // SAFETY: there is room for one more behind the first `len`.
+    unsafe { list.as_mut_ptr().add(len).write(Held { owner, origin }) };
+    // SAFETY: it was just written.
+    unsafe { list.set_len(len + 1) };
+}
+
+/// Blocks until the memory among the owners is there.
+#[cold]
+fn wait_until_there(list: &[Held]) -> CudaResult<()> {
+    list.iter().filter_map(Held::get).try_for_each(BufferInner::wait_until_ready)
 }
 
 /// Adds a use of pinned memory to a list that has each memory once. Gives whether it is new.

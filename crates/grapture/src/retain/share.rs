@@ -1,20 +1,30 @@
 //! [`Share`]: what a graph or an executable owns.
 
 use std::collections::HashMap;
+use std::mem;
 use std::sync::{Arc, OnceLock};
 
 use grapture_sys::CUfunction;
 
+use crate::error::CudaResult;
 use crate::graph::NodeId;
 use crate::kernel::KernelInner;
 use crate::memory::{AtLaunch, PoolUse};
 use crate::module::Module;
-use crate::retain::{Held, Owners, PinnedUse, Retained, add_pinned};
+use crate::retain::{Held, Owners, PinnedUse, Retained, add_pinned, wait_until_there};
 
 /// What a capture as a whole, or one node that was made by hand, uses. It does not change.
 #[derive(Default)]
 pub(crate) struct Owned {
     held: Vec<Held>,
+    /// Whether memory is among them that was allocated in the order of a stream.
+    ordered: bool,
+    /// What most have none of.
+    more: Option<Box<More>>,
+}
+
+#[derive(Default)]
+struct More {
     /// Host memory that is read or written, also by embedded graphs.
     pinned: Box<[PinnedUse]>,
     /// What embedded graphs own.
@@ -50,29 +60,69 @@ struct Edited {
 }
 
 impl From<Owners> for Owned {
-    fn from(owners: Owners) -> Owned {
-        let graphs = &owners.graphs;
-        let mut at_launch = owners.allocations;
+    fn from(mut owners: Owners) -> Owned {
+        Owned::taken(&mut owners)
+    }
+}
+
+impl Owned {
+    /// Takes what was gathered: nothing is left.
+    #[inline]
+    fn taken(owners: &mut Owners) -> Owned {
+        owners.forget_recent();
+        let more = if owners.has_more() { Some(More::taken(owners)) } else { None };
+        let (held, ordered) = (mem::take(&mut owners.list), mem::take(&mut owners.ordered));
+        Owned { held, ordered, more }
+    }
+
+    fn is_empty(&self) -> bool {
+        let none = |more: &More| more.pinned.is_empty() && more.graphs.is_empty();
+        self.held.is_empty() && self.more.as_deref().is_none_or(none)
+    }
+
+    #[inline]
+    fn pinned(&self) -> &[PinnedUse] {
+        self.more.as_ref().map_or(&[], |more| &more.pinned)
+    }
+
+    #[inline]
+    fn at_launch(&self) -> &[AtLaunch] {
+        self.more.as_ref().map_or(&[], |more| &more.at_launch)
+    }
+
+    fn graphs(&self) -> &[Share] {
+        self.more.as_ref().map_or(&[], |more| &more.graphs)
+    }
+
+    fn allocates(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| more.allocates)
+    }
+
+    fn for_each(&self, look: &mut dyn FnMut(&Held)) {
+        self.held.iter().for_each(&mut *look);
+        for graph in self.graphs() {
+            graph.for_each(look);
+        }
+    }
+}
+
+impl More {
+    fn prepares(&self) -> bool {
+        !self.pinned.is_empty() || !self.at_launch.is_empty()
+    }
+
+    #[cold]
+    fn taken(owners: &mut Owners) -> Box<More> {
+        let pinned = mem::take(&mut owners.pinned).into();
+        let graphs = mem::take(&mut owners.graphs);
+        let mut at_launch = mem::take(&mut owners.allocations);
         let allocates =
             at_launch.iter().any(|at| at.memory().is_some()) || graphs.iter().any(Share::allocates);
         at_launch.retain(AtLaunch::is_for_launches);
         // Those of graphs that are embedded.
         at_launch.extend(graphs.iter().flat_map(Share::at_launch).cloned());
-        let (pinned, at_launch) = (owners.pinned.into(), at_launch.into());
-        Owned { held: owners.list, pinned, graphs: owners.graphs, allocates, at_launch }
-    }
-}
-
-impl Owned {
-    fn is_empty(&self) -> bool {
-        self.held.is_empty() && self.pinned.is_empty() && self.graphs.is_empty()
-    }
-
-    fn for_each(&self, look: &mut dyn FnMut(&Held)) {
-        self.held.iter().for_each(&mut *look);
-        for graph in &self.graphs {
-            graph.for_each(look);
-        }
+        owners.temporary = false;
+        Box::new(More { pinned, graphs, allocates, at_launch: at_launch.into() })
     }
 }
 
@@ -83,15 +133,15 @@ impl Edited {
 
     fn at_launch(&self, captured: &Owned) -> &[AtLaunch] {
         self.at_launch.get_or_init(|| {
-            let parts = self.parts().flat_map(|part| &part.at_launch);
-            captured.at_launch.iter().chain(parts).cloned().collect()
+            let parts = self.parts().flat_map(|part| part.at_launch());
+            captured.at_launch().iter().chain(parts).cloned().collect()
         })
     }
 
     fn pinned(&self, captured: &Owned) -> &[PinnedUse] {
         self.pinned.get_or_init(|| {
-            let mut all = captured.pinned.to_vec();
-            for used in self.parts().flat_map(|part| &part.pinned) {
+            let mut all = captured.pinned().to_vec();
+            for used in self.parts().flat_map(|part| part.pinned()) {
                 add_pinned(&mut all, used);
             }
             all.into()
@@ -100,15 +150,32 @@ impl Edited {
 }
 
 impl Share {
-    pub(crate) fn new(owners: Owners) -> Share {
-        Share { captured: Arc::new(owners.into()), edited: None }
+    pub(crate) fn new(mut owners: Owners) -> Share {
+        Share::taken(&mut owners)
+    }
+
+    /// Takes what a capture has gathered: nothing is left there.
+    #[inline]
+    pub(crate) fn taken(owners: &mut Owners) -> Share {
+        Share { captured: Arc::new(Owned::taken(owners)), edited: None }
+    }
+
+    /// Whether there may be something to wait for until what a capture retained is there.
+    #[inline]
+    pub(crate) fn waits(&self) -> bool {
+        self.captured.ordered
+    }
+
+    /// [`Owners::wait_until_there`], for what a capture retained.
+    pub(crate) fn wait_until_there(&self) -> CudaResult<()> {
+        if self.captured.ordered { wait_until_there(&self.captured.held) } else { Ok(()) }
     }
 
     /// The pinned memory that is used: each launch marks it as in use (O6).
     #[inline]
     pub(crate) fn pinned(&self) -> &[PinnedUse] {
         match &self.edited {
-            None => &self.captured.pinned,
+            None => self.captured.pinned(),
             Some(edited) => edited.pinned(&self.captured),
         }
     }
@@ -118,8 +185,8 @@ impl Share {
         let kept = self.edited.as_ref().and_then(|edited| edited.nodes.get(&node));
         kept.is_some_and(|kept| {
             let same = |(one, other): (&Held, &Held)| Arc::ptr_eq(&one.owner, &other.owner);
-            kept.pinned.is_empty()
-                && kept.graphs.is_empty()
+            kept.pinned().is_empty()
+                && kept.graphs().is_empty()
                 && owners.pinned.is_empty()
                 && owners.graphs.is_empty()
                 && kept.held.len() == owners.list.len()
@@ -131,7 +198,7 @@ impl Share {
     #[inline]
     pub(crate) fn at_launch(&self) -> &[AtLaunch] {
         match &self.edited {
-            None => &self.captured.at_launch,
+            None => self.captured.at_launch(),
             Some(edited) => edited.at_launch(&self.captured),
         }
     }
@@ -148,13 +215,22 @@ impl Share {
             edited.more.iter().chain(nodes.map(|(_, part)| part))
         });
         let parts = std::iter::once(&self.captured).chain(edited);
-        parts.flat_map(|part| &part.at_launch).filter_map(AtLaunch::pool)
+        parts.flat_map(|part| part.at_launch()).filter_map(AtLaunch::pool)
+    }
+
+    /// Whether a launch has something to do for them before it is made.
+    #[inline]
+    pub(crate) fn prepares(&self) -> bool {
+        match &self.edited {
+            None => self.captured.more.as_deref().is_some_and(More::prepares),
+            Some(_) => !self.pinned().is_empty() || !self.at_launch().is_empty(),
+        }
     }
 
     /// Whether a capture has recorded allocations of the graph.
     pub(crate) fn allocates(&self) -> bool {
         let edited = || self.edited.iter().flat_map(|edited| edited.parts());
-        self.captured.allocates || edited().any(|part| part.allocates)
+        self.captured.allocates() || edited().any(|part| part.allocates())
     }
 
     /// Keeps what a node uses, made or changed by hand. Gives what it used before if that was known
@@ -164,9 +240,9 @@ impl Share {
         let owned = Arc::new(Owned::from(owners));
         let edited = self.edit();
         edited.at_launch = OnceLock::new();
-        let pins = !owned.pinned.is_empty();
+        let pins = !owned.pinned().is_empty();
         let old = edited.nodes.insert(node, owned);
-        if pins || old.as_ref().is_some_and(|old| !old.pinned.is_empty()) {
+        if pins || old.as_ref().is_some_and(|old| !old.pinned().is_empty()) {
             edited.pinned = OnceLock::new();
         }
         old

@@ -130,6 +130,7 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
             "Suspended::drop",
             "Taken::drop",
             "Watch::drop",
+            "BorrowedLog::drop",
         ],
     ),
     (
