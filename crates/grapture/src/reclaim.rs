@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use crate::context::Context;
 use crate::driver::Driver;
+use crate::tell::contained;
 
 use grapture_sys as sys;
 use grapture_sys::CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -74,7 +75,7 @@ impl Reclaimer {
                 .name("grapture-reclaim".to_owned())
                 .spawn(move || run(&driver, &receiver));
             if let Err(error) = spawned {
-                tracing::error!(%error, "no thread for the reclaimer");
+                contained(|| tracing::error!(%error, "no thread for the reclaimer"));
             }
             Mutex::new(sender)
         });
@@ -114,8 +115,10 @@ impl ReclaimHandle {
         if let Err(mpsc::SendError(message)) = self.sender.send(message) {
             // There is no thread. To drop it here could be too early, or where CUDA calls are
             // forbidden.
-            tracing::error!("the reclaimer's thread is gone: what it was sent is leaked");
             std::mem::forget(message);
+            contained(|| {
+                tracing::error!("the reclaimer's thread is gone: what it was sent is leaked");
+            });
         }
     }
 }
@@ -229,7 +232,9 @@ fn release_due(waiting: &mut Vec<Box<dyn Deferred>>) {
 pub(crate) fn drop_contained<T>(value: T) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
         discard(payload);
-        tracing::error!("a value that a graph owned panicked while it was dropped");
+        contained(|| {
+            tracing::error!("a value that a graph owned panicked while it was dropped");
+        });
     }
 }
 

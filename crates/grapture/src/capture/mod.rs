@@ -49,7 +49,7 @@ use crate::graph::{Graph, GraphExec};
 use crate::reclaim::drop_contained;
 use crate::retain::Owners;
 use crate::stream::Stream;
-use crate::tell;
+use crate::tell::{self, contained};
 
 pub use attempt::{Attempt, CaptureOutcome};
 pub use barred::BarredCall;
@@ -359,7 +359,9 @@ impl<'s> StreamGraphCapture<'s> {
         if left {
             std::mem::forget(self.stream.clone());
         }
-        tracing::error!("a graph with the broken body of a conditional node is leaked");
+        contained(|| {
+            tracing::error!("a graph with the broken body of a conditional node is leaked");
+        });
     }
 
     fn close<R>(
@@ -485,12 +487,12 @@ fn begin_raw(stream: &Stream, mode: CaptureMode) -> CudaResult<()> {
 fn abandon(stream: &Stream) {
     if let Err(error) = end_and_destroy(stream) {
         // An invalidated or unjoined capture ends with its error, which is nobody's any more.
-        tracing::debug!(%error, "an abandoned capture ended with an error");
+        contained(|| tracing::debug!(%error, "an abandoned capture ended with an error"));
         // But if the call failed before the driver saw the capture, that is open still.
         if !matches!(stream.status_in_driver(), Ok(CU_STREAM_CAPTURE_STATUS_NONE))
             && let Err(error) = end_and_destroy(stream)
         {
-            tracing::debug!(%error, "an abandoned capture could not be ended");
+            contained(|| tracing::debug!(%error, "an abandoned capture could not be ended"));
         }
     }
 }

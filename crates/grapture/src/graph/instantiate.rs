@@ -18,7 +18,7 @@ use crate::error::{CudaError, CudaResult, check, write_code};
 use crate::graph::launch_attributes::LaunchAttributes;
 use crate::graph::{Graph, GraphExec, NodeId, NodeKind};
 use crate::stream::Stream;
-use crate::tell;
+use crate::tell::{self, contained};
 
 bitflags! {
     /// How an executable graph behaves.
@@ -90,7 +90,7 @@ impl Graph {
         let attributes = attributes()?;
         let _span = tell::in_instantiation(node_count);
         let raw = self.instantiate_raw(options).inspect_err(|error| {
-            tracing::debug!(%error, "a graph could not be instantiated");
+            contained(|| tracing::debug!(%error, "a graph could not be instantiated"));
         })?;
         Ok(GraphExec::of(self, raw, node_count, options.flags, attributes))
     }
