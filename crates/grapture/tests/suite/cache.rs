@@ -1,6 +1,8 @@
 //! The cache of executables.
 
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Barrier};
 
@@ -29,6 +31,7 @@ both_tiers! {
     a_capture_may_use_the_cache,
     many_threads_ask_for_the_same_keys,
     what_a_value_of_the_graph_drops_may_use_the_cache,
+    a_key_that_is_dropped_may_use_the_cache,
     a_warm_cache_only_hits,
     a_cache_is_asked_while_streams_capture,
 }
@@ -371,6 +374,32 @@ fn what_a_value_of_the_graph_drops_may_use_the_cache(setup: &Setup) {
     cache.remove(&3);
     cache.clear();
     assert_eq!(Arc::strong_count(&cache), 1);
+}
+
+fn a_key_that_is_dropped_may_use_the_cache(setup: &Setup) {
+    #[derive(Clone, PartialEq, Eq, Hash)]
+    struct Key(u32);
+
+    thread_local! {
+        static CACHE: RefCell<Option<Rc<GraphCache<Key>>>> = const { RefCell::new(None) };
+    }
+
+    impl Drop for Key {
+        fn drop(&mut self) {
+            let cache = CACHE.with_borrow(Clone::clone);
+            let _ = cache.map(|cache| cache.counters());
+        }
+    }
+
+    let stream = setup.stream();
+    let cache = Rc::new(GraphCache::new(&setup.context, CacheLimits::new().entries(1)));
+    CACHE.set(Some(cache.clone()));
+    for key in 1..=3 {
+        drop(cache.get_or_capture(Key(key), &stream, |_| Ok(())).unwrap());
+    }
+    assert!(cache.remove(&Key(3)));
+    cache.clear();
+    CACHE.set(None);
 }
 
 fn a_warm_cache_only_hits(setup: &Setup) {
