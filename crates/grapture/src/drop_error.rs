@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::error::{CudaError, CudaResult};
 use crate::reclaim::discard;
+use crate::tell::contained;
 
 /// What is called with the driver function that failed in a `Drop`, and its error.
 pub type DropErrorHook = Box<dyn Fn(&'static str, &CudaError) + Send + Sync>;
@@ -77,7 +78,7 @@ fn failed(function: &'static str, error: &CudaError) {
         REPORTS.with_borrow_mut(|reports| reports.push((function, error.clone())));
         return;
     }
-    tracing::error!(function, %error, "a handle could not be released");
+    contained(|| tracing::error!(function, %error, "a handle could not be released"));
     // Called without the lock: it may drop a handle itself, or set another hook.
     let hook = HOOK.read().unwrap_or_else(PoisonError::into_inner).clone();
     if let Some(hook) = hook {
@@ -85,7 +86,7 @@ fn failed(function: &'static str, error: &CudaError) {
         let called = catch_unwind(AssertUnwindSafe(|| hook(function, error)));
         if let Err(payload) = called {
             discard(payload);
-            tracing::error!("the hook for failed releases panicked");
+            contained(|| tracing::error!("the hook for failed releases panicked"));
         }
     }
 }

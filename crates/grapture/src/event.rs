@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::panic::Location;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use grapture_sys::{
@@ -34,6 +34,15 @@ pub(crate) struct EventInner {
     event: RawEvent,
     timing: bool,
     last_record: Mutex<LastRecord>,
+    /// What the nodes have that wait for the event; with `last_record` locked.
+    waits: Mutex<Weak<EventWait>>,
+}
+
+/// What a node keeps that waits for an event. Measured: a launch of such a node has its stream join the
+/// open capture that the event was last recorded in, without a word. So as long as one of these lives,
+/// the event is recorded in no capture, and none is made while it stands for a point of an open one.
+pub(crate) struct EventWait {
+    _event: Arc<EventInner>,
 }
 
 /// Where the event was recorded last, as far as this library did it.
@@ -113,8 +122,9 @@ impl Event {
             flags |= CU_EVENT_BLOCKING_SYNC.0;
         }
         let event = RawEvent::with_flags(context, flags)?;
-        let last_record = Mutex::new(LastRecord::Never);
-        Ok(Event { inner: Arc::new(EventInner { event, timing: options.timing, last_record }) })
+        let (timing, last_record) = (options.timing, Mutex::new(LastRecord::Never));
+        let waits = Mutex::default();
+        Ok(Event { inner: Arc::new(EventInner { event, timing, last_record, waits }) })
     }
 
     /// The context.
@@ -131,7 +141,8 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// [`CudaError::Refused`] for a stream of another context. As the driver answers.
+    /// [`CudaError::Refused`] for a stream of another context; or if the stream captures, and a graph
+    /// that lives has a node that waits for the event. As the driver answers.
     #[doc(alias = "cuEventRecord")]
     #[track_caller]
     pub fn record(&self, stream: &Stream) -> CudaResult<()> {
@@ -145,6 +156,9 @@ impl Event {
         };
         *last_record = stream.route(
             |log| {
+                if self.waits().strong_count() > 0 && log.is_open() {
+                    return Some(Err(waited_for()));
+                }
                 let retain = |owners: &mut Owners| owners.retain(&self.inner);
                 let recorded = log.record(stream, operation, retain, || stream.with(record))?;
                 let captured = LastRecord::Captured { log: log.clone(), external: false };
@@ -192,12 +206,49 @@ impl Event {
         &self.inner
     }
 
-    /// What a node with the event keeps alive, noted with the caller's line.
+    /// What a node that records the event keeps alive, noted with the caller's line.
     #[track_caller]
-    pub(crate) fn owners(&self) -> Owners {
+    pub(crate) fn record_owners(&self) -> Owners {
         let mut owners = Owners::here();
         owners.retain(&self.inner);
         owners
+    }
+
+    /// The same of a node that waits for it.
+    #[track_caller]
+    pub(crate) fn wait_owners(&self) -> CudaResult<Owners> {
+        let mut owners = Owners::here();
+        owners.retain(&self.wait_owner(&self.lock(), None)?);
+        Ok(owners)
+    }
+
+    /// What a node is to keep that waits for the event, in a capture or made by hand.
+    fn wait_owner(
+        &self,
+        last_record: &LastRecord,
+        own: Option<&CaptureLog>,
+    ) -> CudaResult<Arc<EventWait>> {
+        if let LastRecord::Captured { log, .. } = last_record
+            && log.is_open()
+            && own.is_none_or(|own| own.key() != log.key())
+        {
+            return Err(CudaError::refused(
+                CUDA_ERROR_CAPTURED_EVENT,
+                "event",
+                "it was last recorded in a capture that is open, which a launch of a node that waits \
+                 for it would join: end that capture first, or wait for another event",
+            ));
+        }
+        let mut waits = self.waits();
+        Ok(waits.upgrade().unwrap_or_else(|| {
+            let wait = Arc::new(EventWait { _event: self.inner.clone() });
+            *waits = Arc::downgrade(&wait);
+            wait
+        }))
+    }
+
+    fn waits(&self) -> MutexGuard<'_, Weak<EventWait>> {
+        self.inner.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A node was added that records it.
@@ -265,8 +316,8 @@ impl Event {
     /// # Errors
     ///
     /// [`CudaError::Refused`] if the stream does not capture, or is one of another driver; or if the
-    /// event was last recorded in a capture that has ended, where the driver would invalidate the
-    /// stream's. [`CudaError::NotSupported`]: the driver is older than 11.1.
+    /// event was last recorded in another capture that is open, or in one that has ended, where the
+    /// driver would invalidate the stream's. [`CudaError::NotSupported`]: the driver is older than 11.1.
     #[doc(alias = "cuStreamWaitEvent")]
     #[track_caller]
     pub fn wait_external(&self, stream: &Stream) -> CudaResult<()> {
@@ -275,9 +326,10 @@ impl Event {
         // Held over the call: nobody records the event in a capture meanwhile.
         let last_record = self.lock();
         self.require_no_old_mark(&last_record)?;
+        let owner = self.wait_owner(&last_record, stream.capture_log().as_ref())?;
         stream.submit(
             Operation::new(OperationKind::EventWaitExternal),
-            |owners| owners.retain(&self.inner),
+            |owners| owners.retain(&owner),
             // SAFETY: a live event and a live stream of one driver (checked).
             |functions, raw| unsafe {
                 (functions.cuStreamWaitEvent)(
@@ -400,6 +452,17 @@ fn refuse_captured(last_record: &LastRecord) -> CudaResult<()> {
              outside, or with `record_external`",
         )),
     }
+}
+
+/// Refuses to record in a capture an event that a node waits for.
+#[cold]
+fn waited_for() -> CudaError {
+    CudaError::refused(
+        CUDA_ERROR_CAPTURED_EVENT,
+        "event",
+        "a node of a graph waits for it, and a launch of that node would join this capture: record \
+         another event here, or drop the graph and what was made of it first",
+    )
 }
 
 fn require_capture(stream: &Stream) -> CudaResult<()> {

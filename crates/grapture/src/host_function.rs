@@ -12,6 +12,7 @@ use crate::error::CudaResult;
 use crate::operation::{Operation, OperationKind};
 use crate::reclaim::{Contained, ReclaimHandle};
 use crate::stream::Stream;
+use crate::tell::contained;
 
 type HostFunction = dyn Fn() + Send + Sync;
 
@@ -138,7 +139,7 @@ fn run(call: &Call) {
     let result = catch_unwind(AssertUnwindSafe(|| (call.function)()));
     RUNS.set(false);
     if let Err(payload) = result {
-        tracing::error!("a host function panicked; the stream goes on");
+        contained(|| tracing::error!("a host function panicked; the stream goes on"));
         // It may hold a handle, or panic again when it is dropped: not here.
         call.reclaimer.release(Box::new(payload));
     }

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use crate::context::Context;
 use crate::driver::Driver;
+use crate::tell::contained;
 
 use grapture_sys as sys;
 use grapture_sys::CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -74,7 +75,7 @@ impl Reclaimer {
                 .name("grapture-reclaim".to_owned())
                 .spawn(move || run(&driver, &receiver));
             if let Err(error) = spawned {
-                tracing::error!(%error, "no thread for the reclaimer");
+                contained(|| tracing::error!(%error, "no thread for the reclaimer"));
             }
             Mutex::new(sender)
         });
@@ -114,8 +115,10 @@ impl ReclaimHandle {
         if let Err(mpsc::SendError(message)) = self.sender.send(message) {
             // There is no thread. To drop it here could be too early, or where CUDA calls are
             // forbidden.
-            tracing::error!("the reclaimer's thread is gone: what it was sent is leaked");
             std::mem::forget(message);
+            contained(|| {
+                tracing::error!("the reclaimer's thread is gone: what it was sent is leaked");
+            });
         }
     }
 }
@@ -183,28 +186,37 @@ fn run(driver: &sys::Driver, receiver: &Receiver<Message>) {
     // SAFETY: the pointer is a live local; a driver before 10.1 answers an error and has no modes.
     let _ = unsafe { (driver.functions().cuThreadExchangeStreamCaptureMode)(&mut mode) };
     let mut waiting: Vec<Box<dyn Deferred>> = Vec::new();
+    // When to look at what waits: messages may come all the time.
+    let mut look = Instant::now();
     loop {
-        drop_put_off(false);
-        let none_put_off = PUT_OFF.with_borrow(Vec::is_empty);
-        let message = if waiting.is_empty() && none_put_off {
-            receiver.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        let waits = !waiting.is_empty() || PUT_OFF.with_borrow(|list| !list.is_empty());
+        let message = if waits {
+            receiver.recv_timeout(look.saturating_duration_since(Instant::now()))
         } else {
-            receiver.recv_timeout(RETRY)
+            look = Instant::now();
+            receiver.recv().map_err(|_| RecvTimeoutError::Disconnected)
         };
         match message {
             Ok(Message::Release(bundle)) => drop_contained(bundle),
-            Ok(Message::Defer(deferred)) => waiting.push(deferred),
+            Ok(Message::Defer(deferred)) => {
+                waiting.push(deferred);
+                if !waits {
+                    look = Instant::now() + RETRY;
+                }
+            }
             Ok(Message::Drained(done)) => {
                 release_due(&mut waiting);
                 drop_put_off(true);
                 let _ = done.send(());
             }
-            Err(RecvTimeoutError::Timeout) => release_due(&mut waiting),
-            Err(RecvTimeoutError::Disconnected) if waiting.is_empty() && none_put_off => return,
-            Err(RecvTimeoutError::Disconnected) => {
-                release_due(&mut waiting);
-                thread::sleep(RETRY);
-            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) if !waits => return,
+            Err(RecvTimeoutError::Disconnected) => thread::sleep(RETRY),
+        }
+        if look <= Instant::now() {
+            release_due(&mut waiting);
+            drop_put_off(false);
+            look = Instant::now() + RETRY;
         }
     }
 }
@@ -220,7 +232,9 @@ fn release_due(waiting: &mut Vec<Box<dyn Deferred>>) {
 pub(crate) fn drop_contained<T>(value: T) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
         discard(payload);
-        tracing::error!("a value that a graph owned panicked while it was dropped");
+        contained(|| {
+            tracing::error!("a value that a graph owned panicked while it was dropped");
+        });
     }
 }
 
@@ -255,5 +269,54 @@ impl<T> Drop for Contained<T> {
     fn drop(&mut self) {
         // SAFETY: this is the drop, after which nobody has the value.
         drop_contained(unsafe { ManuallyDrop::take(&mut self.0) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use grapture_sim::SimConfig;
+
+    use super::{Deferred, ReclaimHandle, Reclaimer};
+
+    /// Sends itself again when it is dropped.
+    struct Again(ReclaimHandle, Arc<AtomicBool>);
+
+    impl Drop for Again {
+        fn drop(&mut self) {
+            if self.1.load(Ordering::SeqCst) {
+                self.0.release(Box::new(Again(self.0.clone(), self.1.clone())));
+            }
+        }
+    }
+
+    /// Is due at once, and tells of its release.
+    struct Due(mpsc::Sender<()>);
+
+    impl Deferred for Due {
+        fn is_due(&mut self) -> bool {
+            true
+        }
+    }
+
+    impl Drop for Due {
+        fn drop(&mut self) {
+            let _ = self.0.send(());
+        }
+    }
+
+    #[test]
+    fn sim_what_waits_is_looked_at_while_messages_come_all_the_time() {
+        let reclaimer = Reclaimer::new(grapture_sim::driver(SimConfig::default()));
+        let (goes_on, (released, release)) = (Arc::new(AtomicBool::new(true)), mpsc::channel());
+        reclaimer.handle().release(Box::new(Again(reclaimer.handle(), goes_on.clone())));
+        reclaimer.handle().defer(Box::new(Due(released)));
+        let looked_at = release.recv_timeout(Duration::from_secs(10));
+        goes_on.store(false, Ordering::SeqCst);
+        looked_at.unwrap();
     }
 }

@@ -1,11 +1,23 @@
 //! What the library tells of itself by `tracing`. While nobody listens, each costs a look at one word.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use tracing::level_filters::LevelFilter;
 use tracing::span::EnteredSpan;
 
 use crate::capture::{CaptureMode, Escapes};
 use crate::error::{CudaError, CudaResult};
 use crate::graph::Outcome;
+use crate::reclaim::discard;
+
+/// Has whoever listens be told. That is the program's code: if it panics, this goes no further, since
+/// what the library is about may be done by half.
+#[cold]
+pub(crate) fn contained(event: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(event)) {
+        discard(payload);
+    }
+}
 
 #[inline]
 fn listens(level: LevelFilter) -> bool {
@@ -26,7 +38,7 @@ pub(crate) fn in_capture(mode: CaptureMode) -> Option<EnteredSpan> {
 pub(crate) fn of_begin(id: Option<u64>, mode: CaptureMode) {
     #[cold]
     fn tell(id: Option<u64>, mode: CaptureMode) {
-        tracing::debug!(?id, ?mode, "a capture began");
+        contained(|| tracing::debug!(?id, ?mode, "a capture began"));
     }
     if listens(LevelFilter::DEBUG) {
         tell(id, mode);
@@ -37,7 +49,7 @@ pub(crate) fn of_begin(id: Option<u64>, mode: CaptureMode) {
 pub(crate) fn of_end(id: Option<u64>) {
     #[cold]
     fn tell(id: Option<u64>) {
-        tracing::debug!(?id, "a capture ended");
+        contained(|| tracing::debug!(?id, "a capture ended"));
     }
     if listens(LevelFilter::DEBUG) {
         tell(id);
@@ -46,18 +58,20 @@ pub(crate) fn of_end(id: Option<u64>) {
 
 #[cold]
 pub(crate) fn of_failure(error: &CudaError) {
-    tracing::debug!(%error, "a capture failed");
+    contained(|| tracing::debug!(%error, "a capture failed"));
 }
 
 /// Of what is missing from a graph with so many operations.
 #[cold]
 pub(crate) fn of_escapes(escapes: &Escapes, recorded: usize) {
     let count = escapes.count();
-    if recorded == 0 {
-        tracing::warn!(count, "nothing was captured, and {escapes}");
-    } else {
-        tracing::warn!(count, "beside the capture, {escapes}");
-    }
+    contained(|| {
+        if recorded == 0 {
+            tracing::warn!(count, "nothing was captured, and {escapes}");
+        } else {
+            tracing::warn!(count, "beside the capture, {escapes}");
+        }
+    });
 }
 
 /// Around the instantiation of a graph with so many nodes.
@@ -85,10 +99,10 @@ pub(crate) fn in_update(nodes: usize) -> Option<EnteredSpan> {
 pub(crate) fn of_update(updated: &CudaResult<Outcome>) {
     #[cold]
     fn tell(updated: &CudaResult<Outcome>) {
-        match updated {
+        contained(|| match updated {
             Ok(outcome) => tracing::debug!(?outcome, "an executable graph was updated"),
             Err(error) => tracing::debug!(%error, "an executable graph could not be updated"),
-        }
+        });
     }
     if listens(LevelFilter::DEBUG) {
         tell(updated);
@@ -100,7 +114,7 @@ pub(crate) fn of_update(updated: &CudaResult<Outcome>) {
 pub(crate) fn of_launch(nodes: usize) {
     #[cold]
     fn tell(nodes: usize) {
-        tracing::trace!(nodes, "a graph was launched");
+        contained(|| tracing::trace!(nodes, "a graph was launched"));
     }
     if listens(LevelFilter::TRACE) {
         tell(nodes);

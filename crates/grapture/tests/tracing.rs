@@ -4,10 +4,15 @@
 mod common;
 
 use std::fmt::{self, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
-use common::Setup;
-use grapture::{CaptureMode, CaptureOptions, DeviceBuffer, EscapePolicy};
+use common::counted::{Token, counter, get};
+use common::gate::Gate;
+use common::{Setup, comes_true};
+use grapture::{
+    CaptureMode, CaptureOptions, DeviceBuffer, EscapePolicy, Graph, Stream, StreamGraphCapture,
+};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Level, Metadata, Subscriber};
@@ -67,6 +72,63 @@ impl Subscriber for Log {
     fn exit(&self, _: &Id) {}
 }
 
+/// Makes another call of the library for each event, and panics then.
+struct Meddles(Stream);
+
+impl Subscriber for Meddles {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("grapture")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn event(&self, _: &tracing::Event<'_>) {
+        if !self.0.is_capturing() {
+            drop(StreamGraphCapture::begin(&self.0, CaptureMode::Relaxed.as_raw()).unwrap());
+        }
+        // Says nothing on the terminal.
+        std::panic::resume_unwind(Box::new("heard"));
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// What a launch uses is kept until it is done, and no stream is left in a capture, whatever who
+/// listens does.
+fn who_listens_is_kept_out(setup: &Setup, stream: &Stream) {
+    let mut word = DeviceBuffer::<u32>::zeroed(&setup.context, 1).unwrap();
+    let dropped = counter();
+    let gate = Gate::new();
+    gate.hold(stream);
+    let graph = stream.capture(CaptureMode::Global, |capture| {
+        capture.retain(Token(dropped.clone()));
+        setup.add(&mut word, 1, stream)
+    });
+    let exec = graph.unwrap().instantiate().unwrap();
+    exec.launch(stream).unwrap();
+    drop(exec);
+    setup.driver.reclaim();
+    assert_eq!(get(&dropped), 0);
+    gate.open();
+    assert!(comes_true(|| get(&dropped) == 1));
+    let mut graph = Graph::new(&setup.context).unwrap();
+    stream
+        .capture_into(&mut graph, &[], CaptureMode::Global, |capture| {
+            capture.retain(Token(dropped.clone()));
+            setup.add(&mut word, 1, stream)
+        })
+        .unwrap();
+    assert_eq!(get(&dropped), 1);
+    graph.instantiate().unwrap().launch(stream).unwrap();
+    assert_eq!(word.to_vec(stream).unwrap(), [2]);
+    setup.assert_usable(stream);
+}
+
 #[test]
 fn sim_tracing_tells_of_captures_and_launches() {
     assert!(Level::TRACE <= tracing::level_filters::STATIC_MAX_LEVEL);
@@ -118,4 +180,13 @@ fn sim_tracing_tells_of_captures_and_launches() {
         let told = log.take();
         assert_eq!(told[2], format!("DEBUG a capture failed error={}", error.unwrap_err()));
     });
+    let (done, wait) = mpsc::channel::<()>();
+    let meddled = std::thread::spawn(move || {
+        let listens = Meddles(stream.clone());
+        let body = || who_listens_is_kept_out(&setup, &stream);
+        tracing::subscriber::with_default(listens, body);
+        drop(done);
+    });
+    assert_ne!(wait.recv_timeout(Duration::from_secs(20)), Err(mpsc::RecvTimeoutError::Timeout));
+    meddled.join().unwrap();
 }

@@ -5,6 +5,7 @@ use crate::capture::{StreamGraphCapture, check_begin, check_free};
 use crate::error::{CudaError, CudaResult};
 use crate::graph::Graph;
 use crate::stream::Stream;
+use crate::tell::contained;
 
 /// What [`Stream::capture_or_run`] did.
 #[allow(clippy::large_enum_variant, reason = "one is made for a capture, and taken apart at once")]
@@ -109,7 +110,7 @@ impl Stream {
             Ok(graph) => Ok(CaptureOutcome::Captured(graph)),
             Err(error @ CudaError::ContextLost(_)) => Err(error),
             Err(error) => {
-                tracing::debug!(%error, "the work could not be captured and runs");
+                contained(|| tracing::debug!(%error, "the work could not be captured and runs"));
                 work(Attempt::Run(self))?;
                 Ok(CaptureOutcome::Ran(error))
             }

@@ -17,6 +17,7 @@ use crate::graph::Graph;
 use crate::memory::Embedding;
 use crate::operation::{Operation, OperationKind};
 use crate::stream::Stream;
+use crate::tell::contained;
 
 impl StreamGraphCapture<'_> {
     /// Adds a graph to the capture as one node, at this place of the stream, as
@@ -112,7 +113,9 @@ fn add(graph: &Graph, stream: &Stream) -> CudaResult<()> {
 pub(super) fn invalidate(stream: &Stream) {
     // SAFETY: a live stream. Measured: the call fails and invalidates the capture.
     let asked = stream.with(|functions, raw| unsafe { (functions.cuStreamQuery)(raw) });
-    tracing::debug!(?asked, "a capture was invalidated: a graph could not be embedded");
+    contained(|| {
+        tracing::debug!(?asked, "a capture was invalidated: a graph could not be embedded");
+    });
 }
 
 /// # Safety

@@ -6,6 +6,7 @@ use crate::capture::{CaptureLog, StreamGraphCapture};
 use crate::error::CudaResult;
 use crate::event::Event;
 use crate::stream::Stream;
+use crate::tell::contained;
 
 /// What the end of a capture does with streams that joined it and were not joined back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -99,7 +100,7 @@ impl Forked<'_> {
 impl Drop for Forked<'_> {
     fn drop(&mut self) {
         if let Err(error) = self.join() {
-            tracing::debug!(%error, "a forked stream could not be joined");
+            contained(|| tracing::debug!(%error, "a forked stream could not be joined"));
         }
     }
 }
@@ -124,7 +125,7 @@ impl StreamGraphCapture<'_> {
     pub(super) fn join_all(&self) {
         if let Err(error) = join_leaves(&self.log, self.stream) {
             // The end says which streams are left, and what broke the capture.
-            tracing::debug!(%error, "a stream of the capture could not be joined");
+            contained(|| tracing::debug!(%error, "a stream of the capture could not be joined"));
         }
     }
 }

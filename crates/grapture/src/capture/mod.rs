@@ -52,7 +52,7 @@ use crate::graph::{Captured, Graph, GraphExec};
 use crate::reclaim::drop_contained;
 use crate::retain::{Owners, Share};
 use crate::stream::Stream;
-use crate::tell;
+use crate::tell::{self, contained};
 
 pub use attempt::{Attempt, CaptureOutcome};
 pub use barred::BarredCall;
@@ -411,7 +411,9 @@ impl<'s> StreamGraphCapture<'s> {
         if left {
             std::mem::forget(self.stream.clone());
         }
-        tracing::error!("a graph with the broken body of a conditional node is leaked");
+        contained(|| {
+            tracing::error!("a graph with the broken body of a conditional node is leaked");
+        });
     }
 
     #[cold]
@@ -552,12 +554,12 @@ fn begin_raw(stream: &Stream, mode: CaptureMode) -> CudaResult<()> {
 fn abandon(stream: &Stream) {
     if let Err(error) = end_and_destroy(stream) {
         // An invalidated or unjoined capture ends with its error, which is nobody's any more.
-        tracing::debug!(%error, "an abandoned capture ended with an error");
+        contained(|| tracing::debug!(%error, "an abandoned capture ended with an error"));
         // But if the call failed before the driver saw the capture, that is open still.
         if !matches!(stream.status_in_driver(), Ok(CU_STREAM_CAPTURE_STATUS_NONE))
             && let Err(error) = end_and_destroy(stream)
         {
-            tracing::debug!(%error, "an abandoned capture could not be ended");
+            contained(|| tracing::debug!(%error, "an abandoned capture could not be ended"));
         }
     }
 }

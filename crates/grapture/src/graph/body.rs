@@ -16,6 +16,7 @@ use crate::graph::{CopyNode, FillNode, Graph, GraphKey, NodeId};
 use crate::launch::LaunchBuilder;
 use crate::retain::{Owners, Share};
 use crate::stream::Stream;
+use crate::tell::contained;
 
 /// Builds one body, by its number.
 type Build<'a> = &'a mut dyn FnMut(usize, &mut GraphBody<'_>) -> CudaResult<()>;
@@ -295,7 +296,9 @@ impl Graph {
     /// Leaves the driver's graph for ever, and goes on with an empty one: a node of it has a body
     /// that the driver has destroyed, and to destroy the graph too would crash (measured).
     fn leak(&mut self) {
-        tracing::error!("a graph with the broken body of a conditional node is leaked");
+        contained(|| {
+            tracing::error!("a graph with the broken body of a conditional node is leaked");
+        });
         let spare = Graph::new(&self.context);
         self.raw = ptr::null_mut();
         if let Ok(spare) = spare {

@@ -247,7 +247,7 @@ impl Graph {
     #[track_caller]
     pub fn add_event_record(&mut self, event: &Event, after: &[NodeId]) -> CudaResult<NodeId> {
         self.require_place(event.context(), "event")?;
-        let node = self.insert(after, event.owners(), |place, node| {
+        let node = self.insert(after, event.record_owners(), |place, node| {
             let Place { functions, graph, after, count } = *place;
             // SAFETY: a live graph, nodes of it, and an event that the graph keeps alive (O2).
             check(unsafe {
@@ -264,12 +264,12 @@ impl Graph {
     /// # Errors
     ///
     /// [`Refused`](CudaError::Refused): a node of another graph in `after`, or an event of another
-    /// driver. [`NotSupported`](CudaError::NotSupported): the driver is older than 11.1.
+    /// driver or that was last recorded in a capture that is open. [`NotSupported`](CudaError::NotSupported): the driver is older than 11.1.
     #[doc(alias = "cuGraphAddEventWaitNode")]
     #[track_caller]
     pub fn add_event_wait(&mut self, event: &Event, after: &[NodeId]) -> CudaResult<NodeId> {
         self.require_driver(event.context(), "event")?;
-        self.insert(after, event.owners(), |place, node| {
+        self.insert(after, event.wait_owners()?, |place, node| {
             let Place { functions, graph, after, count } = *place;
             // SAFETY: a live graph, nodes of it, and an event that the graph keeps alive (O2).
             check(unsafe {

@@ -237,11 +237,11 @@ impl<K: Hash + Eq + Clone> GraphCache<K> {
         K: Borrow<Q>,
     {
         let mut inner = self.lock();
-        let removed = inner.entries.remove(key);
-        if let Some(entry) = &removed {
+        let removed = inner.entries.remove_entry(key);
+        if let Some((_, entry)) = &removed {
             inner.forget(entry.cost);
         }
-        // What it owned may be a value whose drop uses the cache.
+        // The key, or a value that the graph owned, may use the cache in its drop.
         drop(inner);
         removed.is_some()
     }
@@ -267,7 +267,7 @@ impl<K: Hash + Eq + Clone> GraphCache<K> {
         let mut inner = self.lock();
         let entry = if inner.entries.len() >= most { inner.take_idle(None) } else { None };
         drop(inner);
-        let Entry { exec, cost, .. } = entry?;
+        let (_key, Entry { exec, cost, .. }) = entry?;
         let mut exec = exec.into_inner()?;
         let updated = exec.update_with(graph, UpdateOptions::new().strict(true));
         updated.is_ok().then_some((exec, cost.executable))
@@ -331,16 +331,17 @@ impl<K: Hash + Eq + Clone> Inner<K> {
     }
 
     /// Takes out the least recently used one that nobody holds and no launch runs, but for `kept`.
-    fn take_idle(&mut self, kept: Option<&K>) -> Option<Entry> {
+    fn take_idle(&mut self, kept: Option<&K>) -> Option<(K, Entry)> {
         let mut by_use: Vec<_> =
             self.entries.iter().filter(|(key, _)| Some(*key) != kept).collect();
         by_use.sort_unstable_by_key(|(_, entry)| entry.last_use);
         let idle = by_use.into_iter().find(|(_, entry)| entry.is_idle());
-        let key = idle.map(|(key, _)| key.clone())?;
-        let entry = self.entries.remove(&key)?;
+        // Each use has a number of its own.
+        let last_use = idle.map(|(_, entry)| entry.last_use)?;
+        let taken = self.entries.extract_if(|_, entry| entry.last_use == last_use).next()?;
         self.counters.evictions += 1;
-        self.forget(entry.cost);
-        Some(entry)
+        self.forget(taken.1.cost);
+        Some(taken)
     }
 
     fn forget(&mut self, cost: Cost) {

@@ -185,9 +185,13 @@ impl GraphExec {
         stream.require_context(&self.context, "stream")?;
         let operation = Operation::new(OperationKind::GraphLaunch);
         if self.prepares.get() {
-            return self.launch_prepared(&operation, stream);
+            self.launch_prepared(&operation, stream)?;
+        } else {
+            self.submit(stream, || self.launch_now(&operation, stream))?;
         }
-        self.submit(stream, || self.launch_now(&operation, stream))
+        // The program's code, which may make other calls on the stream.
+        tell::of_launch(self.node_count);
+        Ok(())
     }
 
     #[inline]
@@ -197,7 +201,6 @@ impl GraphExec {
         let launch =
             |functions: &Functions, raw| unsafe { (functions.cuGraphLaunch)(self.raw, raw) };
         stream.run(operation, || stream.with(launch))?;
-        tell::of_launch(self.node_count);
         self.owners.note(stream);
         Ok(())
     }

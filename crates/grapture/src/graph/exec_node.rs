@@ -244,7 +244,8 @@ impl ExecNode<'_> {
     /// # Errors
     ///
     /// [`Refused`](CudaError::Refused): the node is of another kind, or the event of another
-    /// context (to record) or driver (to wait).
+    /// context (to record) or driver (to wait), or, to wait, was last recorded in a capture that is
+    /// open.
     /// [`NotSupported`](CudaError::NotSupported): the driver is older than 11.1.
     #[doc(alias = "cuGraphExecEventRecordNodeSetEvent")]
     #[doc(alias = "cuGraphExecEventWaitNodeSetEvent")]
@@ -254,7 +255,8 @@ impl ExecNode<'_> {
         let records = kind == NodeKind::EventRecord;
         self.graph().require_driver(event.context(), "event")?;
         let named = if records { kind } else { NodeKind::EventWait };
-        self.replace(named, event.owners(), |exec, raw| {
+        let owners = if records { event.record_owners() } else { event.wait_owners()? };
+        self.replace(named, owners, |exec, raw| {
             let functions = exec.functions();
             let set = match records {
                 true => functions.cuGraphExecEventRecordNodeSetEvent,

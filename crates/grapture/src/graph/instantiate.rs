@@ -22,7 +22,7 @@ use crate::graph::launch_attributes::LaunchAttributes;
 use crate::graph::source::{Captured, Source};
 use crate::graph::{Graph, GraphExec, NodeId, NodeKind};
 use crate::stream::Stream;
-use crate::tell;
+use crate::tell::{self, contained};
 use tracing::span::EnteredSpan;
 
 bitflags! {
@@ -310,7 +310,7 @@ fn told(
     instantiate: impl FnOnce() -> CudaResult<CUgraphExec>,
 ) -> CudaResult<CUgraphExec> {
     in_span(nodes, instantiate).inspect_err(|error| {
-        tracing::debug!(%error, "a graph could not be instantiated");
+        contained(|| tracing::debug!(%error, "a graph could not be instantiated"));
     })
 }
 

@@ -343,7 +343,8 @@ impl NodeMut<'_> {
     /// # Errors
     ///
     /// [`Refused`](CudaError::Refused): the node is of another kind, or the event of another
-    /// context (to record) or driver (to wait). As the driver answers.
+    /// context (to record) or driver (to wait), or, to wait, was last recorded in a capture that is
+    /// open. As the driver answers.
     #[doc(alias = "cuGraphEventRecordNodeSetEvent")]
     #[doc(alias = "cuGraphEventWaitNodeSetEvent")]
     #[track_caller]
@@ -356,7 +357,8 @@ impl NodeMut<'_> {
             self.graph.require_driver(event.context(), "event")?;
         }
         let raw = self.raw;
-        self.graph.replace(self.id, event.owners(), |graph| {
+        let owners = if records { event.record_owners() } else { event.wait_owners()? };
+        self.graph.replace(self.id, owners, |graph| {
             let functions = graph.functions();
             let set = match records {
                 true => functions.cuGraphEventRecordNodeSetEvent,

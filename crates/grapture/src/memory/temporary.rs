@@ -18,6 +18,7 @@ use crate::memory::slice::{RawSlice, resolve, sealed, size_of_elements};
 use crate::memory::view::{DeviceView, DeviceViewMut};
 use crate::memory::{BufferInner, DeviceBuffer, DeviceSlice, DeviceSliceMut, copy, fill};
 use crate::stream::Stream;
+use crate::tell::contained;
 
 /// Device memory that lives within a graph: each launch allocates it, and frees it again where
 /// this handle is dropped in the capture. It cannot leave the capture.
@@ -154,7 +155,7 @@ impl<T: Pod> Drop for Temporary<'_, T> {
             && let Err(error) = self.inner.free_in_graph()
         {
             // A capture that is broken says so itself at its end.
-            tracing::debug!(%error, "the release of a temporary was not captured");
+            contained(|| tracing::debug!(%error, "the release of a temporary was not captured"));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Mutex;
 
-use crate::event::EventInner;
+use crate::event::{EventInner, EventWait};
 use crate::host_function::Call;
 use crate::kernel::KernelInner;
 use crate::memory::{BufferInner, LaunchMemory};
@@ -61,6 +61,12 @@ impl Retain for KernelInner {
 }
 
 impl Retain for EventInner {
+    fn kind(&self) -> RetainedKind {
+        RetainedKind::Event
+    }
+}
+
+impl Retain for EventWait {
     fn kind(&self) -> RetainedKind {
         RetainedKind::Event
     }

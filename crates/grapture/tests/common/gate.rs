@@ -47,6 +47,11 @@ impl Gate {
         assert!(!timed_out, "a stream was held for too long: something waited for it");
     }
 
+    /// Waits at the gate, in a host function.
+    pub fn pass(&self) {
+        self.inner.wait();
+    }
+
     pub fn is_open(&self) -> bool {
         self.inner.state.lock().unwrap().open
     }

@@ -70,6 +70,10 @@ impl Setup {
     pub fn on(driver: Driver) -> Setup {
         let context = Context::new(&driver.device(0).unwrap()).unwrap();
         let module = context.load_ptx(KERNELS).unwrap();
+        // compute-sanitizer breaks every open capture when a module is unloaded.
+        if std::env::var_os("GRAPTURE_TEST_KEEP_MODULES").is_some() {
+            std::mem::forget(module.clone());
+        }
         Setup { driver, context, module }
     }
 

@@ -2,12 +2,16 @@
 //! touched that is gone, no capture is broken by a call that could have been refused, and all is
 //! given back at the end.
 
+mod draws;
+
 use crate::common::Setup;
 use crate::common::checked::{Checks, check_with};
 use grapture::{
     CaptureMode, CudaError, CudaResult, DeviceBuffer, Event, Graph, GraphExec, PinnedBuffer,
     Stream, StreamGraphCapture, StreamOptions,
 };
+
+use draws::Draws;
 
 mod sim_tier {
     /// Programs that pick streams at random race; that is their own affair.
@@ -29,28 +33,71 @@ const STREAMS: usize = 4;
 const WORDS: usize = 64;
 
 fn run(setup: &Setup, programs: u64) {
-    for seed in 0..programs {
-        let streams: Vec<_> = (0..STREAMS)
-            .map(|index| {
-                let options = StreamOptions::new().blocking(index == 1);
-                Stream::with_options(&setup.context, options).unwrap()
-            })
-            .chain([Stream::per_thread(&setup.context)])
-            .collect();
-        let mut program = Program::new(setup, &streams, seed);
-        for step in 0..STEPS {
-            if let Err((call, error)) = program.step() {
-                let calls = program.calls.join("\n");
-                panic!("program {seed}, step {step}, {call}: {error}\nafter\n{calls}");
-            }
+    let asked = std::env::var("GRAPTURE_RANDOM_PROGRAMS").ok();
+    let programs = asked.map_or(0..programs, |text| {
+        let (from, to) = text.split_once("..").unwrap();
+        from.parse().unwrap()..to.parse().unwrap()
+    });
+    for seed in programs {
+        let mut draws = Draws::of(seed, STEPS);
+        if let Err(failure) = attempt(setup, &mut draws) {
+            let shortest = shrink(setup, draws.steps().to_vec(), &failure);
+            panic!("program {seed}: {failure}\nthe shortest program that fails so: {shortest}");
         }
-        drop(program);
-        for stream in &streams {
-            stream.synchronize().unwrap();
-            setup.assert_usable(stream);
-        }
-        setup.driver.reclaim();
     }
+}
+
+/// How a program went wrong.
+struct Failure {
+    call: &'static str,
+    error: CudaError,
+    calls: Vec<String>,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}\nafter\n{}", self.call, self.error, self.calls.join("\n"))
+    }
+}
+
+fn attempt(setup: &Setup, draws: &mut Draws) -> Result<(), Failure> {
+    let streams: Vec<_> = (0..STREAMS)
+        .map(|index| {
+            let options = StreamOptions::new().blocking(index == 1);
+            Stream::with_options(&setup.context, options).unwrap()
+        })
+        .chain([Stream::per_thread(&setup.context)])
+        .collect();
+    let steps = draws.steps().len();
+    let mut program = Program::new(setup, &streams, draws);
+    let result = (0..steps).try_for_each(|step| {
+        program.draws.start(step);
+        program.step().map_err(|(call, error)| {
+            program.note_captures();
+            Failure { call, error, calls: std::mem::take(&mut program.calls) }
+        })
+    });
+    drop(program);
+    for stream in &streams {
+        stream.synchronize().unwrap();
+        setup.assert_usable(stream);
+    }
+    setup.driver.reclaim();
+    result
+}
+
+fn shrink(setup: &Setup, steps: Vec<Vec<usize>>, failure: &Failure) -> String {
+    let mut text = String::new();
+    let fails = |steps: &[Vec<usize>]| {
+        let same =
+            |now: &Failure| (now.call, now.error.code()) == (failure.call, failure.error.code());
+        // What runs beside it may have a part in it.
+        let mut attempts = (0..2).map(|_| attempt(setup, &mut Draws::again(steps.to_vec())));
+        let failed = attempts.find_map(|result| result.err().filter(same));
+        failed.inspect(|failure| text = failure.to_string()).is_some()
+    };
+    draws::shortest(steps, fails);
+    text
 }
 
 struct Program<'a> {
@@ -63,7 +110,7 @@ struct Program<'a> {
     pinned: Vec<PinnedBuffer<u32>>,
     graphs: Vec<Graph>,
     execs: Vec<GraphExec>,
-    random: u64,
+    draws: &'a mut Draws,
     /// What was done, for whoever has to find out why it went wrong.
     calls: Vec<String>,
 }
@@ -88,7 +135,7 @@ fn known_by_the_driver(call: &'static str, result: CudaResult<()>) -> Step {
 }
 
 impl<'a> Program<'a> {
-    fn new(setup: &'a Setup, streams: &'a [Stream], seed: u64) -> Program<'a> {
+    fn new(setup: &'a Setup, streams: &'a [Stream], draws: &'a mut Draws) -> Program<'a> {
         let mut program = Program {
             setup,
             streams,
@@ -98,7 +145,7 @@ impl<'a> Program<'a> {
             pinned: Vec::new(),
             graphs: Vec::new(),
             execs: Vec::new(),
-            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            draws,
             calls: Vec::new(),
         };
         for _ in 0..4 {
@@ -109,10 +156,7 @@ impl<'a> Program<'a> {
     }
 
     fn below(&mut self, limit: usize) -> usize {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        (self.random >> 11) as usize % limit
+        self.draws.below(limit)
     }
 
     fn stream(&mut self, call: &str) -> &'a Stream {
@@ -123,6 +167,15 @@ impl<'a> Program<'a> {
 
     fn note(&mut self, call: String) {
         self.calls.push(call);
+    }
+
+    /// Whether each stream captures, by the library and by the driver.
+    fn note_captures(&mut self) {
+        for (index, stream) in self.streams.iter().enumerate() {
+            let (known, asked) = (stream.is_capturing(), stream.capture_info());
+            let asked = asked.map(|info| info.status());
+            self.calls.push(format!("stream {index}: captures {known}, by the driver {asked:?}"));
+        }
     }
 
     /// Makes a call, after which every capture is as it should be.

@@ -1,6 +1,8 @@
 //! The cache of executables.
 
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Barrier};
 
@@ -29,6 +31,7 @@ both_tiers! {
     a_capture_may_use_the_cache,
     many_threads_ask_for_the_same_keys,
     what_a_value_of_the_graph_drops_may_use_the_cache,
+    a_key_that_is_dropped_may_use_the_cache,
     a_warm_cache_only_hits,
     a_cache_is_asked_while_streams_capture,
 }
@@ -53,6 +56,14 @@ fn add(
     exec.launch(stream).unwrap();
 }
 
+/// Waits until the stream is done, and until the library's thread has nothing to record there any more:
+/// what is replaced or dropped while it was in use is marked so, and the stream is not idle then.
+fn finish(setup: &Setup, stream: &Stream) {
+    stream.synchronize().unwrap();
+    setup.driver.reclaim();
+    stream.synchronize().unwrap();
+}
+
 fn a_key_is_captured_once(setup: &Setup) {
     let stream = setup.stream();
     let mut word = zeroed(setup);
@@ -73,7 +84,7 @@ fn the_least_recently_used_is_given_up(setup: &Setup) {
     let cache = cache(setup, CacheLimits::new().entries(2));
     for key in [1, 2, 1, 3] {
         add(setup, &cache, key, &mut word, &stream);
-        stream.synchronize().unwrap();
+        finish(setup, &stream);
     }
     let there = [1, 2, 3].map(|key| cache.get(&key).is_some());
     assert_eq!(there, [true, false, true]);
@@ -90,9 +101,11 @@ fn what_is_in_flight_is_not_given_up(setup: &Setup) {
     add(setup, &cache, 1, &mut word, &stream);
     add(setup, &cache, 2, &mut word, &other);
     assert_eq!(cache.counters().entries, 2, "over its limit as long as the launch is in flight");
-    gate.open();
-    stream.synchronize().unwrap();
+    // The two launches must not run at once.
     other.synchronize().unwrap();
+    gate.open();
+    finish(setup, &stream);
+    finish(setup, &other);
     add(setup, &cache, 4, &mut word, &other);
     assert_eq!(cache.counters().entries, 1);
     assert_eq!(word.to_vec(&other).unwrap(), [7]);
@@ -124,7 +137,7 @@ fn what_is_held_is_not_given_up(setup: &Setup) {
     let cache = cache(setup, CacheLimits::new().entries(1));
     let held = cache.get_or_capture(1, &stream, |_| setup.add(&mut word, 1, &stream)).unwrap();
     add(setup, &cache, 2, &mut word, &stream);
-    stream.synchronize().unwrap();
+    finish(setup, &stream);
     assert!(cache.get(&1).is_some());
     drop(held);
     add(setup, &cache, 3, &mut word, &stream);
@@ -137,7 +150,7 @@ fn what_is_given_up_serves_the_new_key(setup: &Setup) {
     let cache = cache(setup, CacheLimits::new().entries(1));
     for key in 1..=10 {
         add(setup, &cache, key, &mut word, &stream);
-        stream.synchronize().unwrap();
+        finish(setup, &stream);
     }
     assert_eq!(word.to_vec(&stream).unwrap(), [55]);
     let counters = cache.counters();
@@ -153,7 +166,7 @@ fn another_shape_is_made_anew(setup: &Setup) {
         let exec = cache.get_or_capture(key, &stream, |_| record()).unwrap();
         exec.launch(&stream).unwrap();
         assert_eq!(exec.lock().node_count(), key as usize);
-        stream.synchronize().unwrap();
+        finish(setup, &stream);
     }
     assert_eq!(word.to_vec(&stream).unwrap(), [10]);
     let counters = cache.counters();
@@ -170,7 +183,7 @@ fn large(setup: &Setup, cache: &GraphCache<u32>, key: u32, stream: &Stream) {
         stream.capture(CaptureMode::ThreadLocal, |_| own.fill(1, stream))
     });
     exec.unwrap().launch(stream).unwrap();
-    stream.synchronize().unwrap();
+    finish(setup, stream);
 }
 
 fn memory_is_measured_and_bounded(setup: &Setup) {
@@ -361,6 +374,32 @@ fn what_a_value_of_the_graph_drops_may_use_the_cache(setup: &Setup) {
     cache.remove(&3);
     cache.clear();
     assert_eq!(Arc::strong_count(&cache), 1);
+}
+
+fn a_key_that_is_dropped_may_use_the_cache(setup: &Setup) {
+    #[derive(Clone, PartialEq, Eq, Hash)]
+    struct Key(u32);
+
+    thread_local! {
+        static CACHE: RefCell<Option<Rc<GraphCache<Key>>>> = const { RefCell::new(None) };
+    }
+
+    impl Drop for Key {
+        fn drop(&mut self) {
+            let cache = CACHE.with_borrow(Clone::clone);
+            let _ = cache.map(|cache| cache.counters());
+        }
+    }
+
+    let stream = setup.stream();
+    let cache = Rc::new(GraphCache::new(&setup.context, CacheLimits::new().entries(1)));
+    CACHE.set(Some(cache.clone()));
+    for key in 1..=3 {
+        drop(cache.get_or_capture(Key(key), &stream, |_| Ok(())).unwrap());
+    }
+    assert!(cache.remove(&Key(3)));
+    cache.clear();
+    CACHE.set(None);
 }
 
 fn a_warm_cache_only_hits(setup: &Setup) {

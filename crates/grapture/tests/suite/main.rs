@@ -5,7 +5,9 @@ mod common;
 
 mod allowed;
 mod attacks;
+mod attacks_events;
 mod attacks_graphs;
+mod attacks_launch;
 mod attacks_memory;
 mod attacks_order;
 mod attacks_pool;

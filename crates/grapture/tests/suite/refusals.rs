@@ -279,8 +279,10 @@ fn an_external_wait_for_an_event_of_an_ended_capture_is_refused(setup: &Setup) {
     other
         .capture(CaptureMode::Relaxed, |_| {
             event.record(&other)?;
-            // While that capture is open the mark does no harm.
-            wait()
+            // A launch of the node would join that capture.
+            let open = wait().unwrap_err().to_string();
+            assert!(open.contains("in a capture that is open"), "{open}");
+            Ok(())
         })
         .unwrap();
     assert_eq!(wait().unwrap_err().to_string(), refused);
