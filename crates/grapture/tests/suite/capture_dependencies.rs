@@ -10,6 +10,8 @@ both_tiers! {
     what_a_fork_lets_go_of_needs_no_join,
     an_unjoined_fork_is_told_all_the_same,
     what_the_origin_lets_go_of_after_its_join_needs_no_other,
+    a_node_that_waits_for_a_fork_joins_it,
+    what_the_origin_waited_for_and_lets_go_of_needs_no_join,
     a_temporary_bars_another_order_while_it_lives,
     streams_that_do_not_capture_are_refused,
     another_thread_is_refused,
@@ -153,6 +155,34 @@ fn what_the_origin_lets_go_of_after_its_join_needs_no_other(setup: &Setup) {
         words[3].fill(1, &stream)
     });
     assert_eq!(edges(&graph.unwrap()), [(0, 1), (0, 2), (1, 2)]);
+}
+
+fn a_node_that_waits_for_a_fork_joins_it(setup: &Setup) {
+    let (stream, side) = (setup.stream(), setup.stream());
+    let mut words = [(); 2].map(|()| word(setup));
+    for told in [false, true] {
+        let graph = stream.capture(CaptureMode::ThreadLocal, |capture| {
+            words[0].fill(1, &stream)?;
+            begin_fork(&stream, &side)?;
+            words[1].fill(1, &side)?;
+            let theirs = side.capture_info()?.dependencies().unwrap().to_vec();
+            let added = capture.add_empty(&theirs)?;
+            if told { capture.set_dependencies(&[added]) } else { Ok(()) }
+        });
+        assert_eq!(edges(&graph.unwrap()), [(0, 1), (1, 2)], "{told}");
+    }
+}
+
+fn what_the_origin_waited_for_and_lets_go_of_needs_no_join(setup: &Setup) {
+    let (stream, side) = (setup.stream(), setup.stream());
+    let mut words = [(); 2].map(|()| word(setup));
+    let graph = stream.capture(CaptureMode::ThreadLocal, |capture| {
+        words[0].fill(1, &stream)?;
+        stream.fork(&[&side], || words[1].fill(1, &side))?;
+        capture.set_dependencies(&[])
+    });
+    assert_eq!(edges(&graph.unwrap()), [(0, 1)]);
+    setup.assert_usable(&side);
 }
 
 fn a_temporary_bars_another_order_while_it_lives(setup: &Setup) {
