@@ -127,7 +127,10 @@ impl Sequence {
         let origin = self.members.get(&self.begin.origin);
         let set = origin.map_or(&[][..], |member| &member.set);
         let joined = graph.ancestors(set.iter().map(|edge| edge.node));
-        let open = |node: &LocalId| graph.contains(*node) && !joined.contains(node);
+        // A node that the program added joins what it waits for (H200, driver 13.0).
+        let last =
+            |node: &LocalId| graph.node(*node).is_ok_and(|node| node.dependents().is_empty());
+        let open = |node: &LocalId| !joined.contains(node) && last(node);
         if self.open.iter().any(open) { Err(CUDA_ERROR_STREAM_CAPTURE_UNJOINED) } else { Ok(()) }
     }
 
@@ -249,5 +252,9 @@ mod tests {
         let joint = case.graph.add_node(NodeParams::Empty, &[Edge::full(node)]).expect("a node");
         case.sequence.update(origin, vec![Edge::full(joint)], true);
         assert!(case.joined(), "joined by a node of the program's");
+        let node = case.work(fork);
+        assert!(!case.joined());
+        case.graph.add_node(NodeParams::Empty, &[Edge::full(node)]).expect("a node");
+        assert!(case.joined(), "waited for by a node of the program's that nothing waits for");
     }
 }

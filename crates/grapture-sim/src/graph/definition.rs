@@ -69,11 +69,6 @@ impl GraphDef {
         self.nodes.get_mut(&key).map(|node| &mut node.params).ok_or(CUDA_ERROR_INVALID_VALUE)
     }
 
-    /// Whether the node is in this graph.
-    pub(crate) fn contains(&self, key: LocalId) -> bool {
-        self.nodes.contains_key(&key)
-    }
-
     /// The nodes without dependencies, in the order they were made.
     pub(crate) fn roots(&self) -> impl Iterator<Item = LocalId> {
         self.nodes().filter(|(_, node)| node.dependencies.is_empty()).map(|(key, _)| key)

@@ -233,6 +233,41 @@ rules! { both;
             cu!(rig, cuGraphAddEmptyNode(&mut null_mut(), graph, null(), 0));
         });
     }
+    a_node_that_the_program_added_joins_what_it_waits_for(rig) {
+        capturing(rig, 1, || {
+            rig.link(rig.stream, rig.other);
+            rig.fill(rig.other);
+            let theirs = info(rig, rig.other);
+            let (s, none) = (rig.stream, null_mut());
+            let (mut status, mut graph) = (CUstreamCaptureStatus(9), null_mut());
+            ok!(rig, cuStreamGetCaptureInfo_v2(s, &mut status, none, &mut graph, null_mut(), null_mut()));
+            cu!(rig, cuGraphAddEmptyNode(&mut null_mut(), graph, theirs.as_ptr(), theirs.len()));
+        });
+    }
+    a_broken_capture_has_its_graph_until_the_end(rig) {
+        rig.begin(rig.stream, RELAXED);
+        rig.fill(rig.stream);
+        let set = info(rig, rig.stream);
+        let (s, none) = (rig.stream, null_mut());
+        let (mut status, mut graph) = (CUstreamCaptureStatus(9), null_mut());
+        ok!(rig, cuStreamGetCaptureInfo_v2(s, &mut status, none, &mut graph, null_mut(), null_mut()));
+        rig.elsewhere(GLOBAL, || rig.query(rig.stream));
+        let mut node = null_mut();
+        cu!(rig, cuGraphAddEmptyNode(&mut node, graph, set.as_ptr(), set.len()));
+        rig.shape(graph);
+        update(rig, s, &mut [node], SET);
+        rig.end(s);
+        let mut count = 0;
+        cu!(rig, cuGraphGetNodes(graph, null_mut(), &mut count));
+    }
+    what_the_origin_waited_for_and_drops_needs_no_join(rig) {
+        capturing(rig, 1, || {
+            rig.link(rig.stream, rig.other);
+            rig.fill(rig.other);
+            rig.link(rig.other, rig.stream);
+            update(rig, rig.stream, &mut [], SET);
+        });
+    }
     what_a_fork_drops_needs_no_join(rig) {
         capturing(rig, 1, || {
             rig.link(rig.stream, rig.other);

@@ -4,12 +4,13 @@ use std::ptr;
 
 use grapture_sys::{
     CU_STREAM_ADD_CAPTURE_DEPENDENCIES, CU_STREAM_SET_CAPTURE_DEPENDENCIES,
-    CUDA_ERROR_ILLEGAL_STATE, CUstreamUpdateCaptureDependencies_flags, Function,
+    CUDA_ERROR_ILLEGAL_STATE, CUgraphEdgeData, CUgraphNode, CUresult, CUstream,
+    CUstreamUpdateCaptureDependencies_flags, Function, Functions,
 };
 
 use crate::capture::{StreamGraphCapture, conditional};
 use crate::error::{CudaError, CudaResult};
-use crate::graph::NodeId;
+use crate::graph::{EdgeData, NodeId, NodeNames};
 use crate::operation::{Operation, OperationKind};
 use crate::stream::Stream;
 
@@ -63,6 +64,17 @@ impl StreamGraphCapture<'_> {
         self.stream.set_capture_dependencies(nodes)
     }
 
+    /// [`Stream::set_capture_dependencies_with`] of the stream that began the capture.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stream::set_capture_dependencies_with`].
+    #[doc(alias = "cuStreamUpdateCaptureDependencies_v2")]
+    #[track_caller]
+    pub fn set_dependencies_with(&self, nodes: &[(NodeId, EdgeData)]) -> CudaResult<()> {
+        self.stream.set_capture_dependencies_with(nodes)
+    }
+
     /// [`Stream::add_capture_dependencies`] of the stream that began the capture.
     ///
     /// # Errors
@@ -94,11 +106,26 @@ impl Stream {
     #[doc(alias = "CU_STREAM_SET_CAPTURE_DEPENDENCIES")]
     #[track_caller]
     pub fn set_capture_dependencies(&self, nodes: &[NodeId]) -> CudaResult<()> {
-        let log = self.capture_log().ok_or_else(no_capture)?;
-        if log.has_temporaries() {
-            return Err(keeps_temporaries());
-        }
-        self.change_dependencies(nodes, OperationKind::SetDependencies)
+        self.check_order()?;
+        self.change_dependencies(nodes, &[], OperationKind::SetDependencies)
+    }
+
+    /// [`set_capture_dependencies`](Stream::set_capture_dependencies), and says what of each node is
+    /// waited for: with [`EdgeData::PROGRAMMATIC`], a kernel that comes next begins while the one
+    /// before still runs.
+    ///
+    /// # Errors
+    ///
+    /// As [`set_capture_dependencies`](Stream::set_capture_dependencies). As the driver answers if
+    /// the data does not fit the nodes. [`NotSupported`](CudaError::NotSupported): the driver is
+    /// older than 12.3.
+    #[doc(alias = "cuStreamUpdateCaptureDependencies_v2")]
+    #[track_caller]
+    pub fn set_capture_dependencies_with(&self, nodes: &[(NodeId, EdgeData)]) -> CudaResult<()> {
+        self.check_order()?;
+        let (nodes, data): (Vec<_>, Vec<CUgraphEdgeData>) =
+            nodes.iter().map(|(node, data)| (*node, CUgraphEdgeData::from(*data))).unzip();
+        self.change_dependencies(&nodes, &data, OperationKind::SetDependencies)
     }
 
     /// Has what this stream, which captures, gets next wait for these nodes of the capture too. Does
@@ -112,38 +139,75 @@ impl Stream {
     #[doc(alias = "CU_STREAM_ADD_CAPTURE_DEPENDENCIES")]
     #[track_caller]
     pub fn add_capture_dependencies(&self, nodes: &[NodeId]) -> CudaResult<()> {
-        self.change_dependencies(nodes, OperationKind::AddDependencies)
+        self.change_dependencies(nodes, &[], OperationKind::AddDependencies)
     }
 
+    /// Refuses another order of the stream while memory is kept allocated by that which it has.
+    fn check_order(&self) -> CudaResult<()> {
+        let log = self.capture_log().ok_or_else(no_capture)?;
+        if log.has_temporaries() { Err(keeps_temporaries()) } else { Ok(()) }
+    }
+
+    /// Changes them by nodes with data; without data they are waited for whole.
     #[track_caller]
-    fn change_dependencies(&self, nodes: &[NodeId], kind: OperationKind) -> CudaResult<()> {
+    fn change_dependencies(
+        &self,
+        nodes: &[NodeId],
+        data: &[CUgraphEdgeData],
+        kind: OperationKind,
+    ) -> CudaResult<()> {
         let operation = Operation::new(kind);
         let log = self.capture_log().ok_or_else(no_capture)?;
-        if !self.driver().has(Function::cuStreamUpdateCaptureDependencies) {
+        let function = match data {
+            [] => Function::cuStreamUpdateCaptureDependencies,
+            _ => Function::cuStreamUpdateCaptureDependencies_v2,
+        };
+        if !self.driver().has(function) {
             return Err(CudaError::NotSupported);
         }
-        let named =
-            log.paused(|names| nodes.iter().map(|node| names.require(*node, "nodes")).collect());
-        let mut named: Vec<_> = named.unwrap_or_else(|| Err(log.elsewhere()))?;
+        let named = |names: &NodeNames| {
+            nodes.iter().map(|node| names.require(*node, "nodes")).collect::<CudaResult<Vec<_>>>()
+        };
+        let mut named = log.paused(named).unwrap_or_else(|| Err(log.elsewhere()))?;
         let mut before = Vec::new();
-        let flags = flags_of(kind).0;
-        let count = named.len();
-        let list = if named.is_empty() { ptr::null_mut() } else { named.as_mut_ptr() };
         let change = || {
             if kind == OperationKind::SetDependencies {
                 let info = conditional::active(self)?;
                 // SAFETY: nobody else submits to the capture, and there was no other call since.
                 before = unsafe { info.nodes() }.to_vec();
             }
-            self.with(|functions, raw| {
-                // SAFETY: a live stream, and so many nodes of its capture, of which none is ever
-                // removed while it is open. The first version of the call makes full dependencies.
-                unsafe { (functions.cuStreamUpdateCaptureDependencies)(raw, list, count, flags) }
+            // SAFETY: nodes of the capture, of which none is ever removed while it is open.
+            self.with(|functions, raw| unsafe {
+                update(functions, raw, &mut named, data, flags_of(kind).0)
             })
         };
         let changed = log.record_alone(self, operation, |_| {}, change);
         log.note_loose(&before);
         changed.unwrap_or_else(|| Err(log.elsewhere()))
+    }
+}
+
+/// # Safety
+///
+/// A live stream, and nodes of its capture; there is data for none of them or for each.
+unsafe fn update(
+    functions: &Functions,
+    stream: CUstream,
+    nodes: &mut [CUgraphNode],
+    data: &[CUgraphEdgeData],
+    flags: u32,
+) -> CUresult {
+    let count = nodes.len();
+    let list = if nodes.is_empty() { ptr::null_mut() } else { nodes.as_mut_ptr() };
+    if data.is_empty() {
+        // SAFETY: the caller's promise. The first version of the call makes full dependencies.
+        return unsafe {
+            (functions.cuStreamUpdateCaptureDependencies)(stream, list, count, flags)
+        };
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        (functions.cuStreamUpdateCaptureDependencies_v2)(stream, list, data.as_ptr(), count, flags)
     }
 }
 

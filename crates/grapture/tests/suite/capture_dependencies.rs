@@ -1,15 +1,20 @@
 //! What the next operation of a capture waits for, set by hand.
 
 use crate::common::{Setup, both_tiers};
-use grapture::{CaptureMode, CudaError, CudaResult, DeviceBuffer, Event, FillNode, Graph, Stream};
+use grapture::{
+    CaptureMode, CudaError, CudaResult, DeviceBuffer, EdgeData, Event, FillNode, Graph, Stream,
+};
 
 both_tiers! {
     dependencies_are_set_and_added,
+    dependencies_have_data,
     dependencies_of_a_fork_are_changed_on_its_stream,
     a_fork_is_joined_by_its_nodes,
     what_a_fork_lets_go_of_needs_no_join,
     an_unjoined_fork_is_told_all_the_same,
     what_the_origin_lets_go_of_after_its_join_needs_no_other,
+    a_node_that_waits_for_a_fork_joins_it,
+    what_the_origin_waited_for_and_lets_go_of_needs_no_join,
     a_temporary_bars_another_order_while_it_lives,
     streams_that_do_not_capture_are_refused,
     another_thread_is_refused,
@@ -75,6 +80,32 @@ fn dependencies_are_set_and_added(setup: &Setup) {
         graph.instantiate().unwrap().launch(&stream).unwrap();
         assert_eq!(words.each_ref().map(|word| value(word, &stream)), [1; 5]);
     }
+}
+
+fn dependencies_have_data(setup: &Setup) {
+    let stream = setup.stream();
+    let (mut a, mut b) = (word(setup), word(setup));
+    let graph = stream.capture(CaptureMode::ThreadLocal, |capture| {
+        setup.add(&mut a, 1, &stream)?;
+        let first = capture.dependencies()?[0];
+        capture.set_dependencies_with(&[(first, EdgeData::LAUNCH_ORDER)])?;
+        setup.add(&mut b, 2, &stream)?;
+        let second = capture.dependencies()?[0];
+        capture.set_dependencies_with(&[(first, EdgeData::FULL), (second, EdgeData::FULL)])?;
+        a.copy_from(&b, &stream)?;
+        // A copy has no point but its end.
+        let copy = capture.dependencies()?[0];
+        let refused = capture.set_dependencies_with(&[(copy, EdgeData::PROGRAMMATIC)]);
+        assert_eq!(refused.unwrap_err().code(), 1);
+        assert!(capture.is_active());
+        capture.set_dependencies_with(&[])
+    });
+    let graph = graph.unwrap();
+    let data: Vec<_> = graph.edges().unwrap().iter().map(|edge| edge.data()).collect();
+    assert_eq!(data.iter().filter(|data| **data == EdgeData::LAUNCH_ORDER).count(), 1);
+    assert_eq!(edges(&graph), [(0, 1), (0, 2), (1, 2)]);
+    graph.instantiate().unwrap().launch(&stream).unwrap();
+    assert_eq!(value(&a, &stream), 2);
 }
 
 fn dependencies_of_a_fork_are_changed_on_its_stream(setup: &Setup) {
@@ -153,6 +184,34 @@ fn what_the_origin_lets_go_of_after_its_join_needs_no_other(setup: &Setup) {
         words[3].fill(1, &stream)
     });
     assert_eq!(edges(&graph.unwrap()), [(0, 1), (0, 2), (1, 2)]);
+}
+
+fn a_node_that_waits_for_a_fork_joins_it(setup: &Setup) {
+    let (stream, side) = (setup.stream(), setup.stream());
+    let mut words = [(); 2].map(|()| word(setup));
+    for told in [false, true] {
+        let graph = stream.capture(CaptureMode::ThreadLocal, |capture| {
+            words[0].fill(1, &stream)?;
+            begin_fork(&stream, &side)?;
+            words[1].fill(1, &side)?;
+            let theirs = side.capture_info()?.dependencies().unwrap().to_vec();
+            let added = capture.add_empty(&theirs)?;
+            if told { capture.set_dependencies(&[added]) } else { Ok(()) }
+        });
+        assert_eq!(edges(&graph.unwrap()), [(0, 1), (1, 2)], "{told}");
+    }
+}
+
+fn what_the_origin_waited_for_and_lets_go_of_needs_no_join(setup: &Setup) {
+    let (stream, side) = (setup.stream(), setup.stream());
+    let mut words = [(); 2].map(|()| word(setup));
+    let graph = stream.capture(CaptureMode::ThreadLocal, |capture| {
+        words[0].fill(1, &stream)?;
+        stream.fork(&[&side], || words[1].fill(1, &side))?;
+        capture.set_dependencies(&[])
+    });
+    assert_eq!(edges(&graph.unwrap()), [(0, 1)]);
+    setup.assert_usable(&side);
 }
 
 fn a_temporary_bars_another_order_while_it_lives(setup: &Setup) {

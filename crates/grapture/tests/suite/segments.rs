@@ -9,11 +9,12 @@ use crate::common::gate::Gate;
 use crate::common::{Setup, both_tiers};
 use grapture::{
     CaptureMode, CaptureOptions, CudaError, CudaResult, DeviceBuffer, EscapePolicy, JoinPolicy,
-    NodeKind, PinnedBuffer, SegmentError, Segments, Stream, WordCondition,
+    NodeKind, PinnedBuffer, SegmentError, Segments, Stream, StreamGraphCapture, WordCondition,
 };
 
 both_tiers! {
     eager_work_runs_between_the_pieces_at_each_launch,
+    so_many_breaks_give_what_eager_work_gives,
     the_state_of_a_launch_is_handed_to_eager_work,
     pieces_without_work_are_left_out,
     pieces_have_what_captures_have,
@@ -32,6 +33,7 @@ both_tiers! {
     a_graph_of_the_segments_is_changed,
     what_segments_use_is_kept_until_they_are_done,
     a_stream_that_captures_takes_no_segments,
+    recordings_that_are_swapped_end_all_the_same,
 }
 
 fn word(setup: &Setup) -> DeviceBuffer<u32> {
@@ -104,6 +106,35 @@ fn eager_work_runs_between_the_pieces_at_each_launch(setup: &Setup) {
         assert_eq!((value(&digits, &stream), calls.load(Ordering::SeqCst)), (1234, round));
     }
     setup.assert_usable(&stream);
+}
+
+fn so_many_breaks_give_what_eager_work_gives(setup: &Setup) {
+    let stream = setup.stream();
+    for breaks in 0..6 {
+        let (mut digits, mut expected) = (word(setup), word(setup));
+        let mut segments = Segments::capture(&stream, CaptureMode::Global, |capture| {
+            for step in 0..breaks {
+                setup.mul_add(&mut digits, 3, step, &stream)?;
+                capture.eager_with(move |stream, host: &mut Vec<u32>| {
+                    stream.synchronize()?;
+                    host.push(step);
+                    Ok(())
+                })?;
+            }
+            setup.mul_add(&mut digits, 3, 7, &stream)
+        })
+        .unwrap();
+        let graphs = segments.segments().iter().filter(|segment| !segment.is_eager()).count();
+        assert_eq!((graphs, segments.len()), (breaks as usize + 1, 2 * breaks as usize + 1));
+        let mut host = Vec::new();
+        segments.launch_with(&stream, &mut host).unwrap();
+        for step in 0..breaks {
+            setup.mul_add(&mut expected, 3, step, &stream).unwrap();
+        }
+        setup.mul_add(&mut expected, 3, 7, &stream).unwrap();
+        assert_eq!(host, (0..breaks).collect::<Vec<_>>());
+        assert_eq!(value(&digits, &stream), value(&expected, &stream), "{breaks} breaks");
+    }
 }
 
 fn the_state_of_a_launch_is_handed_to_eager_work(setup: &Setup) {
@@ -511,4 +542,56 @@ fn a_stream_that_captures_takes_no_segments(setup: &Setup) {
         .unwrap();
     let legacy = Stream::legacy(&setup.context);
     assert_eq!(legacy.capture_segments(CaptureMode::Global, |_| Ok(())).unwrap_err().code(), 900);
+}
+
+fn recordings_that_are_swapped_end_all_the_same(setup: &Setup) {
+    let (one, two) = (setup.stream(), setup.stream());
+    let (mut a, mut b) = (word(setup), word(setup));
+    let mut inner = None;
+    let mut outer = one
+        .capture_segments(CaptureMode::ThreadLocal, |first| {
+            setup.add(&mut a, 1, &one)?;
+            inner = Some(two.capture_segments(CaptureMode::ThreadLocal, |second| {
+                setup.add(&mut b, 2, &two)?;
+                std::mem::swap(first, second);
+                second.eager(|_| Ok(()))
+            })?);
+            setup.add(&mut b, 4, &two)?;
+            first.eager(|_| Ok(()))
+        })
+        .unwrap();
+    let mut inner = inner.unwrap();
+    assert_eq!((inner.len(), outer.len()), (2, 2));
+    inner.launch(&one).unwrap();
+    outer.launch(&two).unwrap();
+    assert_eq!((value(&a, &one), value(&b, &two)), (1, 6));
+    setup.assert_usable(&one);
+    setup.assert_usable(&two);
+}
+
+/// On a driver of its own: a capture that is never ended stays open in its context.
+#[test]
+fn sim_eager_work_that_leaves_its_stream_capturing_stops_the_launch() {
+    let setup = &Setup::simulated();
+    let stream = setup.stream();
+    let mut words = word(setup);
+    let mut segments = stream
+        .capture_segments(CaptureMode::ThreadLocal, |capture| {
+            setup.add(&mut words, 1, &stream)?;
+            capture.eager(|stream| {
+                let raw = CaptureMode::Relaxed.as_raw();
+                std::mem::forget(StreamGraphCapture::begin(stream, raw)?);
+                Ok(())
+            })?;
+            setup.add(&mut words, 1, &stream)
+        })
+        .unwrap();
+    let other = setup.stream();
+    let error = failed(segments.launch(&other));
+    assert_eq!((error.segment(), error.code()), (2, 900));
+    assert_eq!(value(&words, &stream), 1);
+    // What follows cannot be put behind that stream any more.
+    assert_eq!(segments.launch(&stream).unwrap_err().code(), 900);
+    drop(segments);
+    setup.assert_usable(&stream);
 }

@@ -2,8 +2,8 @@
 
 use grapture::{
     CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_RELAXED,
-    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CaptureMode, CaptureOptions, CudaResult, EscapePolicy,
-    Event, GraphPool, SegmentCapture, Stream, StreamGraphCapture,
+    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CaptureMode, CaptureOptions, CudaResult, EdgeData,
+    EscapePolicy, Event, GraphPool, SegmentCapture, Stream, StreamGraphCapture,
 };
 use grapture_sys::Function;
 
@@ -231,15 +231,18 @@ pub const ROWS: &[Row] = &[
                 let first = capture.dependencies()?;
                 capture.set_dependencies(&[])?;
                 capture.add_dependencies(&first)?;
+                capture.set_dependencies_with(&[(first[0], EdgeData::FULL)])?;
                 w.launch(&mut words, &w.stream)
             })
         });
     })
     .also(&[
         "Stream::add_capture_dependencies",
+        "Stream::set_capture_dependencies_with",
         "StreamGraphCapture::add_dependencies",
         "StreamGraphCapture::dependencies",
         "StreamGraphCapture::set_dependencies",
+        "StreamGraphCapture::set_dependencies_with",
     ]),
     row("Stream::capture, with a fork", |w| {
         let mut words = w.buffer();
