@@ -33,6 +33,10 @@ const PLANS: [Plan; 5] = [
 /// Past this many kernels without a wait, a launch waits for room in the stream.
 const MOST_IN_FLIGHT: usize = 500;
 
+/// How often the sides change places while they capture. The graph that is made first, when there
+/// is none, gets the better place in the driver's pools, and its next one gets that again.
+const PLACES: usize = 4;
+
 /// A way to call the driver.
 pub trait Program: Sized {
     /// As the samples call it.
@@ -83,20 +87,27 @@ pub fn run<P: Program>() {
     program.finish();
 }
 
-fn measure(pair: [&mut dyn Turn; 2], plan: &Plan) {
-    let mut steps = vec![Step::Capture, Step::Launch, Step::LaunchAndWait];
+fn measure(mut pair: [&mut dyn Turn; 2], plan: &Plan) {
+    for place in 0..PLACES {
+        pair.iter_mut().for_each(|side| side.clear());
+        take_turns(&mut pair, Step::Capture, plan, plan.pairs / PLACES, place);
+    }
+    let mut steps = vec![Step::Launch, Step::LaunchAndWait];
     if plan.n <= MOST_IN_FLIGHT {
         steps.push(Step::Eager);
     }
     for step in steps {
-        // The first of each is slower: the driver's and the allocator's pools grow.
-        for index in 0..=plan.pairs {
-            for turn in 0..2 {
-                pair[(index + turn) % 2].take(step, plan, index > 0);
-            }
-        }
+        take_turns(&mut pair, step, plan, plan.pairs, 0);
     }
-    for side in pair {
-        side.clear();
+    pair.iter_mut().for_each(|side| side.clear());
+}
+
+/// Takes so many pairs of turns, of which the side at `first` takes the first.
+fn take_turns(pair: &mut [&mut dyn Turn; 2], step: Step, plan: &Plan, pairs: usize, first: usize) {
+    // The first of each is slower: the driver's and the allocator's pools grow.
+    for index in 0..=pairs {
+        for turn in 0..2 {
+            pair[(first + index + turn) % 2].take(step, plan, index > 0);
+        }
     }
 }
