@@ -77,7 +77,7 @@ pub use module::{JitError, JitOptions, Module};
 pub use operation::{OperationKind, OperationSite};
 pub use pinned::{PinnedBuffer, PinnedRead, PinnedWrite};
 pub use recorder::StreamCapture;
-pub use retain::{Retained, RetainedKind};
+pub use retain::{HeldMemory, Retained, RetainedKind};
 pub use stream::{Stream, StreamOptions};
 pub use topology::{
     ConditionalForm, CopyDirection, NodeParameter, OperationSpec, SourceLine, Topology,

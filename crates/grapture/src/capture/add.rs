@@ -210,6 +210,7 @@ impl StreamGraphCapture<'_> {
     #[doc(alias = "cuGraphAddChildGraphNode")]
     #[track_caller]
     pub fn add_child(&self, child: &Graph, after: &[NodeId]) -> CudaResult<NodeId> {
+        child.refuse_pools("the order of the streams keeps it, so embed it with `Graph::embed`")?;
         let mut adding = self.adding()?;
         let added = adding.graph.add_child(child, after);
         self.added(adding, Operation::new(OperationKind::ChildGraph), added)

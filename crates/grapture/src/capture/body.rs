@@ -121,7 +121,7 @@ pub(crate) fn capture_body(
     let mode = CaptureMode::Relaxed;
     let capture = into::begin(stream, graph, after, mode, names, Nesting::of_body(root))?;
     if let Some((log, stream)) = outer {
-        capture.log.set_place(CapturePlace::Body(log, stream));
+        capture.log.set_place(CapturePlace::Part(log, stream));
     }
     let recorded = catch_unwind(AssertUnwindSafe(|| {
         record(&capture)?;

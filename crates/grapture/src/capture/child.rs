@@ -71,8 +71,8 @@ impl Graph {
         }
         let log = stream.capture_log().ok_or_else(no_capture)?;
         self.refuse_memory_nodes(
-            "it cannot be copied into a capture: launch it by itself, or allocate in the capture \
-             that it is to be part of",
+            "it cannot be copied into a capture: move it there with `Graph::embed_moved`, give it \
+             scratch of a `GraphPool` instead, or launch it by itself",
         )?;
         if !stream.driver().has(Function::cuStreamUpdateCaptureDependencies) {
             return Err(CudaError::NotSupported);
@@ -90,22 +90,32 @@ impl Graph {
     }
 }
 
-/// Adds the node and makes it what the stream's next operation depends on. Nothing else is
-/// submitted to the capture meanwhile.
-fn add(graph: &Graph, stream: &Stream) -> CudaResult<()> {
+/// Adds a node by `add` and makes it what the stream's next operation depends on. Nothing else is
+/// submitted to the capture meanwhile. What `add` is told is that of an active capture, and good
+/// until it makes a call on that, other than the one that adds the node.
+pub(super) fn add_with(
+    stream: &Stream,
+    add: impl FnOnce(&Functions, &RawInfo) -> CudaResult<CUgraphNode>,
+) -> CudaResult<()> {
     let info = stream.raw_capture_info().unwrap_or(Err(CudaError::NotSupported))?;
     if info.status != CU_STREAM_CAPTURE_STATUS_ACTIVE {
         return Err(CudaError::from(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED));
     }
-    let functions = stream.context().functions();
-    // SAFETY: the handle and the arrays are valid until the next call on the capture, and this
-    // thread, which began it, makes none before; other threads wait. Both graphs are live, and
-    // nobody else uses the embedded one (not `Sync`). What its nodes use is retained (O2).
-    let mut node = unsafe { add_child(functions, &info, graph.as_raw()) }?;
+    let mut node = add(stream.context().functions(), &info)?;
     stream
         // SAFETY: a live stream, and a node of its capture.
         .with(|functions, raw| unsafe { set_dependency(functions, raw, &mut node) })
         .inspect_err(|_| invalidate(stream))
+}
+
+/// Adds a copy of the graph.
+fn add(graph: &Graph, stream: &Stream) -> CudaResult<()> {
+    add_with(stream, |functions, info| {
+        // SAFETY: the handle and the arrays are valid until the next call on the capture, and this
+        // thread, which began it, makes none before; other threads wait. Both graphs are live, and
+        // nobody else uses the embedded one (not `Sync`). What its nodes use is retained (O2).
+        unsafe { add_child(functions, info, graph.as_raw()) }
+    })
 }
 
 /// Has the driver invalidate the stream's capture: a node of it, which cannot be taken out again
@@ -165,7 +175,7 @@ unsafe fn set_dependency(
 }
 
 #[cold]
-fn other_driver() -> CudaError {
+pub(super) fn other_driver() -> CudaError {
     CudaError::refused(
         CUDA_ERROR_INVALID_HANDLE,
         "graph",
@@ -174,7 +184,7 @@ fn other_driver() -> CudaError {
 }
 
 #[cold]
-fn no_capture() -> CudaError {
+pub(super) fn no_capture() -> CudaError {
     CudaError::refused(
         CUDA_ERROR_ILLEGAL_STATE,
         "stream",
@@ -183,7 +193,7 @@ fn no_capture() -> CudaError {
 }
 
 #[cold]
-fn other_thread() -> CudaError {
+pub(super) fn other_thread() -> CudaError {
     CudaError::refused(
         CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
         "stream",

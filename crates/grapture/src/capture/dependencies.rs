@@ -99,8 +99,8 @@ impl Stream {
     ///
     /// [`Refused`](CudaError::Refused), and the capture stays valid: the stream does not capture, a
     /// node is one of another graph, another thread began the capture or a part of that is being
-    /// captured, or a [`Temporary`](crate::Temporary) of it is alive, which the order of its streams
-    /// keeps allocated. [`NotSupported`](CudaError::NotSupported): the driver is older than 11.3. As
+    /// captured, or a [`Temporary`](crate::Temporary) or [`Scratch`](crate::Scratch) of it is alive,
+    /// which the order of its streams keeps allocated. [`NotSupported`](CudaError::NotSupported): the driver is older than 11.3. As
     /// the driver answers.
     #[doc(alias = "cuStreamUpdateCaptureDependencies")]
     #[doc(alias = "CU_STREAM_SET_CAPTURE_DEPENDENCIES")]
@@ -181,6 +181,9 @@ impl Stream {
                 update(functions, raw, &mut named, data, flags_of(kind).0)
             })
         };
+        if kind == OperationKind::SetDependencies {
+            log.note_reorder();
+        }
         let changed = log.record_alone(self, operation, |_| {}, change);
         log.note_loose(&before);
         changed.unwrap_or_else(|| Err(log.elsewhere()))
@@ -232,7 +235,7 @@ fn keeps_temporaries() -> CudaError {
     CudaError::refused(
         CUDA_ERROR_ILLEGAL_STATE,
         "nodes",
-        "a temporary of the capture is alive, and the order of the streams keeps it allocated while \
+        "a temporary or scratch of the capture is alive, and the order of the streams keeps it allocated while \
          it is used: drop it first, or add dependencies instead",
     )
 }

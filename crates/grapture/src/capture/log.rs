@@ -17,7 +17,7 @@ use crate::capture::gate::CaptureGate;
 use crate::capture::joins::id_of;
 use crate::capture::logged::{Fork, LoggedOperation};
 use crate::capture::recorded::{Labels, Recorded};
-use crate::capture::recording::{CapturePlace, Member, Recording, SharedRecording};
+use crate::capture::recording::{Member, Recording, SharedRecording};
 use crate::error::{CudaError, CudaResult};
 use crate::graph::{GraphKey, NodeNames};
 use crate::memory::BufferInner;
@@ -73,18 +73,6 @@ impl CaptureLog {
         }
     }
 
-    /// Says what becomes of what the capture records.
-    pub(crate) fn set_place(&self, place: CapturePlace) {
-        if let Some(mut shared) = self.shared() {
-            shared.place = place;
-        }
-    }
-
-    /// What becomes of what the capture records, while it is open.
-    pub(crate) fn place(&self) -> Option<CapturePlace> {
-        Some(self.shared()?.place.clone())
-    }
-
     /// Whether the capture is open in the driver.
     pub(crate) fn is_open(&self) -> bool {
         self.shared().is_some()
@@ -96,7 +84,7 @@ impl CaptureLog {
     }
 
     /// What other threads record, while the capture is open.
-    fn shared(&self) -> Option<MutexGuard<'_, SharedRecording>> {
+    pub(super) fn shared(&self) -> Option<MutexGuard<'_, SharedRecording>> {
         let mut shared = self.gate.shared();
         shared.used = true;
         Some(shared).filter(|shared| shared.open == Some(self.key))

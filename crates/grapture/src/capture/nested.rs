@@ -6,7 +6,7 @@ use grapture_sys::Function;
 
 use crate::capture::escape::EscapePolicy;
 use crate::capture::recorded::Labelled;
-use crate::capture::{CaptureLog, CaptureMode, CaptureOptions, StreamGraphCapture};
+use crate::capture::{CaptureLog, CaptureMode, CaptureOptions, CapturePlace, StreamGraphCapture};
 use crate::error::{CudaError, CudaResult};
 use crate::graph::Graph;
 use crate::stream::{Stream, StreamOptions};
@@ -112,7 +112,10 @@ fn capture_child(
     // It bars no call of any thread, and what escapes from it escapes from the capture around it.
     let options = CaptureOptions::new(CaptureMode::Relaxed).escapes(EscapePolicy::Ignore);
     let suspended = log.suspend(line);
-    let graph = inner.capture_with(options, record)?;
+    let graph = inner.capture_with(options, |capture| {
+        capture.log().set_place(CapturePlace::Part(log.clone(), stream.clone()));
+        record(capture)
+    })?;
     drop(suspended);
     let _label = Labelled::new(log, label);
     graph.embed(stream)?;

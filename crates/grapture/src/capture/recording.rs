@@ -5,10 +5,10 @@ use std::panic::Location;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use crate::capture::CaptureLog;
 use crate::capture::cause::{Cause, Failure};
 use crate::capture::gate::CaptureGate;
 use crate::capture::joins::{Entry, StreamId, id_of};
+use crate::capture::place::CapturePlace;
 use crate::capture::recorded::Labels;
 use crate::error::{CudaError, CudaResult};
 use crate::graph::{GraphKey, NodeNames};
@@ -71,18 +71,6 @@ pub(crate) struct SharedRecording {
     /// The line of a part, the body of a conditional node or a child, that is being captured: nothing
     /// is recorded meanwhile.
     pub(super) suspended: Option<&'static Location<'static>>,
-}
-
-/// What becomes of what a capture records.
-#[derive(Clone, Default)]
-pub(crate) enum CapturePlace {
-    /// A graph of its own.
-    #[default]
-    Own,
-    /// A body of a conditional node on that stream of another capture, which is suspended.
-    Body(CaptureLog, Stream),
-    /// Part of a graph that there was.
-    Graph,
 }
 
 /// A stream that joined a capture.

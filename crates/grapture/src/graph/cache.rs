@@ -13,6 +13,7 @@ use crate::capture::{CaptureMode, StreamGraphCapture};
 use crate::context::Context;
 use crate::error::CudaResult;
 use crate::graph::{Graph, GraphExec, UpdateOptions};
+use crate::retain::HeldMemory;
 use crate::stream::{Stream, other_context_than};
 
 /// Executable graphs by key, such as a shape or the bucket of a batch: each is captured when its
@@ -78,7 +79,7 @@ impl Entry {
         // Who launches it has a handle, and who gets one makes another use of it.
         let noted = || self.idle_since == Some(self.last_use);
         let done = || self.exec.lock().is_done().unwrap_or(false);
-        Arc::strong_count(&self.exec.exec) == 1 && (noted() || done())
+        Arc::strong_count(&self.exec.inner) == 1 && (noted() || done())
     }
 }
 
@@ -274,7 +275,7 @@ impl<K: Hash + Eq + Clone> GraphCache<K> {
     }
 
     fn insert(&self, key: K, exec: GraphExec, cost: Cost, updated: bool) -> CachedExec {
-        let exec = CachedExec { exec: Arc::new(Mutex::new(exec)) };
+        let exec = CachedExec::new(exec, cost.executable);
         let mut inner = self.lock();
         inner.counters.captures += 1;
         inner.counters.updates += u64::from(updated);
@@ -364,10 +365,20 @@ impl<K> fmt::Debug for GraphCache<K> {
 /// executable; a clone is the same one.
 #[derive(Clone)]
 pub struct CachedExec {
-    exec: Arc<Mutex<GraphExec>>,
+    inner: Arc<Cached>,
+}
+
+struct Cached {
+    exec: Mutex<GraphExec>,
+    /// What the driver needs for it, as it was measured.
+    executable_bytes: usize,
 }
 
 impl CachedExec {
+    fn new(exec: GraphExec, executable_bytes: usize) -> CachedExec {
+        CachedExec { inner: Arc::new(Cached { exec: Mutex::new(exec), executable_bytes }) }
+    }
+
     /// Runs the graph once, in the order of the stream: see [`GraphExec::launch`]. Waits only for
     /// another thread that launches the same one now.
     ///
@@ -380,16 +391,23 @@ impl CachedExec {
         self.lock().launch(stream)
     }
 
+    /// How much memory it holds, as [`GraphExec::memory`] tells it, with what the driver needs for
+    /// the executable as it was measured when it was made.
+    pub fn memory(&self) -> HeldMemory {
+        let executable_bytes = Some(self.inner.executable_bytes);
+        HeldMemory { executable_bytes, ..self.lock().memory() }
+    }
+
     /// The executable graph, for this thread alone: others wait until the guard is dropped. The
     /// same thread must not ask for it a second time, or launch by a handle, meanwhile: it would
     /// wait for itself.
     pub fn lock(&self) -> MutexGuard<'_, GraphExec> {
-        self.exec.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.exec.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn into_inner(self) -> Option<GraphExec> {
-        let exec = Arc::into_inner(self.exec)?;
-        Some(exec.into_inner().unwrap_or_else(PoisonError::into_inner))
+        let cached = Arc::into_inner(self.inner)?;
+        Some(cached.exec.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -5,16 +5,14 @@ use grapture_sys::{
     CUgraphNodeParams,
 };
 
-use crate::driver::DriverVersion;
+use crate::capture::MOVES_SINCE;
 use crate::error::{CudaError, CudaResult, check};
 use crate::graph::build::Place;
+use crate::graph::edit::not_supported;
 use crate::graph::pools::refuse_shared_pools;
-use crate::graph::{Graph, NodeId};
+use crate::graph::{Graph, Node, NodeId, NodeKind};
 use crate::reclaim::drop_contained;
 use crate::retain::Owners;
-
-/// The driver that can move a graph into a node.
-const MOVES_SINCE: DriverVersion = DriverVersion::new(12, 9);
 
 impl Graph {
     /// Adds a node that runs a copy of another graph, as it is now, after the nodes `after`. What
@@ -38,8 +36,9 @@ impl Graph {
     /// # Errors
     ///
     /// [`Refused`](CudaError::Refused): a node of another graph in `after`, a graph of another
-    /// driver, or one with nodes that are there once (they allocate or free memory, or are
-    /// conditional): [`add_child_moved`](Graph::add_child_moved) takes it. As the driver answers.
+    /// driver, one with nodes that allocate or free memory, which
+    /// [`add_child_moved`](Graph::add_child_moved) takes, one with conditional nodes, or one that
+    /// uses a pool that another node uses. As the driver answers.
     #[doc(alias = "cuGraphAddChildGraphNode")]
     #[track_caller]
     pub fn add_child(&mut self, child: &Graph, after: &[NodeId]) -> CudaResult<NodeId> {
@@ -51,19 +50,21 @@ impl Graph {
             check(unsafe {
                 (functions.cuGraphAddChildGraphNode)(node, graph, after, count, child.raw)
             })
-            .map_err(|error| child.why_not(error, NO_COPY))
+            .map_err(|error| child.why_no_child(error, NO_COPY))
         })
     }
 
     /// Adds a node that runs another graph, which becomes its part, after the nodes `after`. The
-    /// one way to embed a graph whose nodes allocate memory or are conditional.
+    /// one way to embed a graph whose nodes allocate memory; one with conditional nodes cannot be
+    /// moved either.
     ///
     /// If it fails, the other graph is dropped.
     ///
     /// # Errors
     ///
     /// [`Refused`](CudaError::Refused): a node of another graph in `after`, a graph of another
-    /// driver, or memory that a node of it allocates and none frees.
+    /// driver, one with conditional nodes or that uses a pool which another node uses, or memory
+    /// that a node of it allocates and none frees.
     /// [`NotSupported`](CudaError::NotSupported): the driver is older than 12.9. As the driver
     /// answers.
     #[doc(alias = "CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE")]
@@ -88,11 +89,33 @@ impl Graph {
             check(unsafe {
                 (functions.cuGraphAddNode_v2)(node, graph, after, full, count, &mut params)
             })
+            .map_err(|error| child.why_no_child(error, "it cannot be moved into a node"))
         })?;
-        child.raw = std::ptr::null_mut();
+        child.give_away();
         // Its memory nodes are this graph's now, and bar what they barred there.
         self.allocations.append(&mut child.allocations);
         Ok(node)
+    }
+
+    /// Says why the graph is not a node of another one, if the driver refused it for its nodes.
+    #[cold]
+    pub(crate) fn why_no_child(&self, error: CudaError, cannot: &str) -> CudaError {
+        let conditional = |node: &Node| node.kind() == NodeKind::Conditional;
+        if error == CudaError::NotSupported
+            && self.nodes().is_ok_and(|nodes| nodes.iter().any(conditional))
+        {
+            return not_supported(
+                "it has conditional nodes, so that the driver neither copies nor moves it: build or \
+                 capture them where they are to run"
+                    .to_owned(),
+            );
+        }
+        self.why_not(error, cannot)
+    }
+
+    /// The driver's graph is a node's from now on.
+    pub(crate) fn give_away(&mut self) {
+        self.raw = std::ptr::null_mut();
     }
 
     /// Runs another graph in a child graph node, as [`add_child`](Graph::add_child) does.
@@ -107,7 +130,7 @@ impl Graph {
         params.__bindgen_anon_1.graph.graph = child.raw;
         // SAFETY: a node of this graph, and a live graph, which the driver copies.
         check(unsafe { (self.functions().cuGraphNodeSetParams)(raw, &mut params) })
-            .map_err(|error| child.why_not(error, NO_COPY))?;
+            .map_err(|error| child.why_no_child(error, NO_COPY))?;
         self.forget_within(node);
         self.edits.node(node);
         drop_contained(self.share_mut().set(node, child.owners()));

@@ -134,7 +134,7 @@ impl Graph {
 
     /// Says what a graph with nodes that are there once cannot, if that is why the driver refused.
     #[cold]
-    pub(super) fn why_not(&self, error: CudaError, cannot: &str) -> CudaError {
+    pub(crate) fn why_not(&self, error: CudaError, cannot: &str) -> CudaError {
         if error != CudaError::NotSupported {
             return error;
         }

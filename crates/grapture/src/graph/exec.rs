@@ -270,6 +270,11 @@ impl GraphExec {
         })
     }
 
+    /// What the nodes use now.
+    pub(crate) fn share(&self) -> &Share {
+        self.owners.share()
+    }
+
     /// Notes that a node was changed by itself.
     pub(super) fn changed(&mut self) {
         self.synced = None;

@@ -18,6 +18,7 @@ use crate::memory::{
     BufferInner, DeviceSlice, DeviceSliceMut, DeviceView, DeviceViewMut, RawSlice, resolve, sealed,
     size_of_elements,
 };
+use crate::reclaim::drop_contained;
 use crate::retain::Owners;
 
 /// Device memory that a node of a graph allocates, and another one frees: it is there only while
@@ -129,6 +130,7 @@ impl Graph {
     /// of another graph in `after`. [`NotSupported`](CudaError::NotSupported): the driver is older
     /// than 11.4. [`OutOfMemory`](CudaError::OutOfMemory): the address space is used up.
     #[doc(alias = "cuGraphAddMemAllocNode")]
+    #[track_caller]
     pub fn add_alloc<T: Pod>(
         &mut self,
         len: usize,
@@ -155,6 +157,10 @@ impl Graph {
             })
         })?;
         let inner = Arc::new(BufferInner::of_graph(&self.context, params.dptr, bytes, node));
+        let mut owners = Owners::here();
+        owners.retain_built_allocation(&inner);
+        // A node that was just made has none yet.
+        drop_contained(self.share_mut().set(node, owners));
         self.allocations.push(inner.clone());
         Ok(GraphBuffer { inner, node, len, _elements: PhantomData })
     }
@@ -193,7 +199,7 @@ impl Graph {
     /// Refuses an allocation that no node frees: it would live on after the launch, and a second
     /// launch would fail.
     #[inline]
-    pub(super) fn require_frees(&self) -> CudaResult<()> {
+    pub(crate) fn require_frees(&self) -> CudaResult<()> {
         if self.allocations.is_empty() { Ok(()) } else { self.require_each_free() }
     }
 

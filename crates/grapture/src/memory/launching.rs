@@ -18,26 +18,37 @@ pub(crate) enum AtLaunch {
     Memory(Arc<LaunchMemory>),
     /// It uses a pool.
     Pool(Arc<PoolUse>),
+    /// A node that was built allocates memory, and another one frees it.
+    Built,
 }
 
 impl AtLaunch {
     pub(crate) fn memory(&self) -> Option<&Arc<LaunchMemory>> {
         match self {
             AtLaunch::Memory(memory) => Some(memory),
-            AtLaunch::Pool(_) => None,
+            AtLaunch::Pool(_) | AtLaunch::Built => None,
         }
     }
 
     pub(crate) fn pool(&self) -> Option<&Arc<PoolUse>> {
         match self {
-            AtLaunch::Memory(_) => None,
+            AtLaunch::Memory(_) | AtLaunch::Built => None,
             AtLaunch::Pool(used) => Some(used),
         }
     }
 
     /// Whether a launch has something to do for it: not for what the graph frees itself.
     pub(crate) fn is_for_launches(&self) -> bool {
-        self.memory().is_none_or(|memory| memory.is_left())
+        match self {
+            AtLaunch::Memory(memory) => memory.is_left(),
+            AtLaunch::Pool(_) => true,
+            AtLaunch::Built => false,
+        }
+    }
+
+    /// Whether the graph allocates it.
+    pub(crate) fn allocates(&self) -> bool {
+        !matches!(self, AtLaunch::Pool(_))
     }
 }
 

@@ -23,7 +23,7 @@ pub use buffer::DeviceBuffer;
 pub(crate) use copy::{freeze, same_len};
 pub use copy_2d::Region2d;
 pub(crate) use fill::Unit;
-pub(crate) use graph_pool::{Embedding, PoolUse};
+pub(crate) use graph_pool::{Embedding, Parts, PoolUse};
 pub use graph_pool::{GraphPool, Scratch};
 pub(crate) use in_graph::not_in_capture;
 pub(crate) use launch_memory::LaunchMemory;

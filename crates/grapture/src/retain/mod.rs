@@ -1,6 +1,7 @@
 //! What graphs use and keep alive: how captures and builders gather it, and how graphs and
 //! executables own it together (O2).
 
+mod held_memory;
 mod last_launch;
 mod retained;
 mod retire;
@@ -15,6 +16,7 @@ use crate::error::CudaResult;
 use crate::memory::{AtLaunch, BufferInner, GraphMemory, LaunchMemory, PoolUse, not_in_capture};
 use crate::pinned::PinnedInner;
 
+pub use held_memory::HeldMemory;
 pub(crate) use last_launch::LastLaunch;
 pub(crate) use retained::{Retain, Value};
 pub use retained::{Retained, RetainedKind};
@@ -153,6 +155,12 @@ impl Owners {
     pub(crate) fn retain_allocation(&mut self, memory: &Arc<LaunchMemory>) {
         self.retain(memory);
         self.allocations.push(AtLaunch::Memory(memory.clone()));
+    }
+
+    /// Keeps what is known of memory that a node allocates which was built.
+    pub(crate) fn retain_built_allocation(&mut self, memory: &Arc<BufferInner>) {
+        self.retain(memory);
+        self.allocations.push(AtLaunch::Built);
     }
 
     /// Keeps a pool that the graph uses, and has every launch take its turn there.

@@ -26,7 +26,10 @@ pub(crate) trait Retain: Any + Send + Sync {
 
 impl Retain for BufferInner {
     fn kind(&self) -> RetainedKind {
-        RetainedKind::DeviceMemory
+        match self.graph_memory() {
+            None => RetainedKind::DeviceMemory,
+            Some(_) => RetainedKind::GraphMemory,
+        }
     }
 
     fn bytes(&self) -> usize {

@@ -117,7 +117,7 @@ impl More {
         let graphs = mem::take(&mut owners.graphs);
         let mut at_launch = mem::take(&mut owners.allocations);
         let allocates =
-            at_launch.iter().any(|at| at.memory().is_some()) || graphs.iter().any(Share::allocates);
+            at_launch.iter().any(AtLaunch::allocates) || graphs.iter().any(Share::allocates);
         at_launch.retain(AtLaunch::is_for_launches);
         // Those of graphs that are embedded.
         at_launch.extend(graphs.iter().flat_map(Share::at_launch).cloned());
@@ -292,7 +292,7 @@ impl Share {
         Arc::make_mut(self.edited.get_or_insert_default())
     }
 
-    fn for_each(&self, look: &mut dyn FnMut(&Held)) {
+    pub(super) fn for_each(&self, look: &mut dyn FnMut(&Held)) {
         self.captured.for_each(look);
         for part in self.edited.iter().flat_map(|edited| edited.parts()) {
             part.for_each(look);

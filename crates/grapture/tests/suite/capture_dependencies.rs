@@ -222,7 +222,7 @@ fn a_temporary_bars_another_order_while_it_lives(setup: &Setup) {
         temporary.fill(5, &stream)?;
         let first = capture.dependencies()?;
         let text = refusal(capture.set_dependencies(&[]));
-        assert!(text.contains("a temporary of the capture is alive"), "{text}");
+        assert!(text.contains("a temporary or scratch of the capture is alive"), "{text}");
         stream.fork(&[&side], || {
             refusal(side.set_capture_dependencies(&first));
             seen.copy_from(&temporary, &side)

@@ -5,7 +5,7 @@ use crate::common::checked::checked_tiers;
 use grapture::{
     Buckets, CacheLimits, CaptureMode, CudaError, CudaResult, DeviceBuffer, DeviceSliceMut,
     FillNode, Graph, GraphCache, GraphExec, GraphPool, InstantiateFlags, InstantiateOptions,
-    NodeId, NodeKind, Outcome, RetainedKind, Scratch, Stream, StreamGraphCapture, WordCondition,
+    NodeId, NodeKind, Outcome, RetainedKind, Scratch, Stream, StreamGraphCapture,
 };
 
 checked_tiers! {
@@ -13,12 +13,7 @@ checked_tiers! {
     scratch_is_used_again_within_a_capture,
     another_stream_waits_for_who_used_the_memory,
     what_is_not_used_orders_nothing,
-    scratch_is_used_in_bodies,
-    a_body_takes_no_memory_that_it_cannot_wait_for,
-    bodies_nest_with_scratch,
-    an_embedded_graph_takes_what_it_needs,
-    graphs_of_a_pool_are_embedded_side_by_side,
-    a_built_graph_has_one_node_for_a_pool,
+    work_in_another_order_gets_other_memory,
     what_orders_the_memory_stays,
     clones_updates_and_profiles_use_the_pool,
     an_executable_changes_to_and_from_a_pool,
@@ -30,11 +25,11 @@ checked_tiers! {
     a_graph_tells_what_it_uses,
 }
 
-const LEN: usize = 1_000;
+pub(super) const LEN: usize = 1_000;
 const MIB: usize = 1 << 20;
 const MODES: [CaptureMode; 3] =
     [CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed];
-const MODE: CaptureMode = CaptureMode::ThreadLocal;
+pub(super) const MODE: CaptureMode = CaptureMode::ThreadLocal;
 
 #[track_caller]
 pub(super) fn refusal<T: std::fmt::Debug>(result: CudaResult<T>) -> String {
@@ -63,13 +58,17 @@ pub(super) fn by_way_of(
     graph.unwrap()
 }
 
-fn add(setup: &Setup, word: &mut impl DeviceSliceMut<u32>, stream: &Stream) -> CudaResult<()> {
+pub(super) fn add(
+    setup: &Setup,
+    word: &mut impl DeviceSliceMut<u32>,
+    stream: &Stream,
+) -> CudaResult<()> {
     let kernel = setup.module.kernel("add").unwrap();
     // SAFETY: `add` takes the address of a word and a value.
     unsafe { kernel.launch_builder(1, 1).arg_mut(word).value(1u32).launch(stream) }
 }
 
-fn kinds(graph: &Graph) -> Vec<NodeKind> {
+pub(super) fn kinds(graph: &Graph) -> Vec<NodeKind> {
     graph.nodes().unwrap().iter().map(|node| node.kind()).collect()
 }
 
@@ -78,7 +77,7 @@ fn ids(graph: &Graph) -> Vec<NodeId> {
 }
 
 /// Whether the graph orders the node with one number before that with the other.
-fn is_before(graph: &Graph, first: usize, then: usize) -> bool {
+pub(super) fn is_before(graph: &Graph, first: usize, then: usize) -> bool {
     let (ids, edges) = (ids(graph), graph.edges().unwrap());
     let (mut reached, mut next) = (vec![ids[first]], vec![ids[first]]);
     while let Some(node) = next.pop() {
@@ -217,190 +216,43 @@ fn what_is_not_used_orders_nothing(setup: &Setup) {
     assert_eq!((a.to_vec(&stream).unwrap()[0], b.to_vec(&stream).unwrap()[0]), (1, 2));
 }
 
-fn scratch_is_used_in_bodies(setup: &Setup) {
+/// Whatever dependencies are set, no two pieces share memory without an order.
+fn work_in_another_order_gets_other_memory(setup: &Setup) {
     let stream = setup.stream();
-    let pool = GraphPool::new(&setup.context);
-    let mut out = buffer(setup);
-    let wanted = DeviceBuffer::from_slice(&setup.context, &[1u32]).unwrap();
-    let condition = WordCondition::new(&wanted).unwrap();
-    let mut addresses = Vec::new();
-    let graph = stream.capture(MODE, |capture| {
-        let mut around = capture.alloc_scratch::<u32>(&pool, LEN)?;
-        around.fill(1, &stream)?;
-        capture.if_(&condition, |body| {
-            let mut inside = body.alloc_scratch::<u32>(&pool, LEN)?;
-            addresses.extend([around.as_raw(), inside.as_raw()]);
-            inside.copy_from(&around, body.stream())?;
-            add(setup, &mut inside, body.stream())?;
-            around.copy_from(&inside, body.stream())
-        })?;
-        let mut behind = capture.alloc_scratch::<u32>(&pool, LEN)?;
-        addresses.push(behind.as_raw());
-        behind.copy_from(&around, &stream)?;
-        out.copy_from(&behind, &stream)
-    });
-    let graph = graph.unwrap();
-    assert_ne!(addresses[0], addresses[1], "what is live stays apart from the body's");
-    assert_eq!(addresses[1], addresses[2], "and what was the body's is there behind it");
-    let exec = graph.instantiate().unwrap();
-    drop((graph, pool));
-    exec.launch(&stream).unwrap();
-    assert_eq!(out.to_vec(&stream).unwrap()[..2], [2, 1]);
-}
-
-/// A body cannot wait for a stream beside that of its node.
-fn a_body_takes_no_memory_that_it_cannot_wait_for(setup: &Setup) {
-    let [stream, side] = [(); 2].map(|()| setup.stream());
     let pool = GraphPool::new(&setup.context);
     let [mut a, mut b] = [(); 2].map(|()| buffer(setup));
-    let wanted = DeviceBuffer::from_slice(&setup.context, &[1u32]).unwrap();
-    let condition = WordCondition::new(&wanted).unwrap();
+    let child = by_way_of(&pool, 5, &mut a, &stream);
     let graph = stream.capture(MODE, |capture| {
-        stream.fork(&[&side], || {
-            let mut beside = capture.alloc_scratch::<u32>(&pool, LEN)?;
-            let low = beside.as_raw();
-            beside.fill(1, &side)?;
-            a.copy_from(&beside, &side)?;
-            drop(beside);
-            let mut here = capture.alloc_scratch::<u32>(&pool, LEN)?;
-            assert_eq!(here.as_raw(), low);
-            capture.if_(&condition, |body| {
-                let mut inside = body.alloc_scratch::<u32>(&pool, LEN)?;
-                assert_ne!(inside.as_raw(), low);
-                let told = refusal(here.fill(2, body.stream()));
-                assert!(told.contains("a stream that this body cannot wait for"), "{told}");
-                inside.fill(3, body.stream())?;
-                b.copy_from(&inside, body.stream())
-            })?;
-            // After a use on the node's stream the body can have it.
-            here.fill(4, &stream)?;
-            capture
-                .if_(&condition, |body| b.view_mut(1..)?.copy_from(&here.view(1..)?, body.stream()))
-        })
-    });
-    graph.unwrap().instantiate().unwrap().launch(&stream).unwrap();
-    assert_eq!(a.to_vec(&stream).unwrap(), [1; LEN]);
-    assert_eq!(b.to_vec(&stream).unwrap()[..2], [3, 4]);
-}
-
-fn bodies_nest_with_scratch(setup: &Setup) {
-    let stream = setup.stream();
-    let pool = GraphPool::new(&setup.context);
-    let mut out = buffer(setup);
-    let wanted = DeviceBuffer::from_slice(&setup.context, &[1u32]).unwrap();
-    let condition = WordCondition::new(&wanted).unwrap();
-    let graph = stream.capture(MODE, |capture| {
-        capture.if_else(
-            &condition,
-            |then| {
-                let mut outer = then.alloc_scratch::<u32>(&pool, LEN)?;
-                outer.fill(1, then.stream())?;
-                then.if_(&condition, |body| {
-                    let mut inner = body.alloc_scratch::<u32>(&pool, LEN)?;
-                    inner.copy_from(&outer, body.stream())?;
-                    add(setup, &mut inner, body.stream())?;
-                    out.copy_from(&inner, body.stream())
-                })?;
-                let mut again = then.alloc_scratch::<u32>(&pool, LEN)?;
-                again.fill(7, then.stream())?;
-                outer.view_mut(1..)?.copy_from(&again.view(1..)?, then.stream())?;
-                out.view_mut(1..)?.copy_from(&outer.view(1..)?, then.stream())
-            },
-            |otherwise| {
-                let mut scratch = otherwise.alloc_scratch::<u32>(&pool, LEN)?;
-                scratch.fill(9, otherwise.stream())
-            },
-        )
-    });
-    graph.unwrap().instantiate().unwrap().launch(&stream).unwrap();
-    assert_eq!(out.to_vec(&stream).unwrap()[..2], [2, 7]);
-}
-
-fn an_embedded_graph_takes_what_it_needs(setup: &Setup) {
-    let stream = setup.stream();
-    let pool = GraphPool::new(&setup.context);
-    let [mut inner, mut out] = [(); 2].map(|()| buffer(setup));
-    let child = by_way_of(&pool, 5, &mut inner, &stream);
-    let graph = stream.capture(MODE, |capture| {
-        let mut scratch = capture.alloc_scratch::<u32>(&pool, LEN)?;
-        scratch.fill(1, &stream)?;
-        let told = refusal(capture.embed(&child));
-        assert!(told.contains("scratch of this capture is in"), "{told}");
-        drop(scratch);
-        capture.embed(&child)?;
-        let mut scratch = capture.alloc_scratch::<u32>(&pool, LEN)?;
-        scratch.fill(2, &stream)?;
-        out.copy_from(&scratch, &stream)
+        let begin = capture.add_empty(&[])?;
+        capture.set_dependencies(&[begin])?;
+        let mut first = capture.alloc_scratch::<u32>(&pool, LEN)?;
+        first.fill(1, &stream)?;
+        a.copy_from(&first, &stream)?;
+        let told = refusal(capture.set_dependencies(&[begin]));
+        assert!(told.contains("scratch of the capture is alive"), "{told}");
+        let low = first.as_raw();
+        drop(first);
+        let left = capture.dependencies()?;
+        capture.set_dependencies(&[begin])?;
+        let mut second = capture.alloc_scratch::<u32>(&pool, LEN)?;
+        assert_ne!(second.as_raw(), low);
+        second.fill(2, &stream)?;
+        b.copy_from(&second, &stream)?;
+        drop(second);
+        capture.add_dependencies(&left)?;
+        assert!(refusal(capture.embed(&child)).contains("before dependencies were set"));
+        assert!(refusal(capture.add_child(&child, &[])).contains("embed"));
+        // What was used since is used again.
+        assert_ne!(capture.alloc_scratch::<u32>(&pool, LEN)?.as_raw(), low);
+        Ok(())
     });
     let graph = graph.unwrap();
-    let exec = graph.instantiate().unwrap();
-    exec.launch(&stream).unwrap();
-    assert_eq!(out.to_vec(&stream).unwrap(), [2; LEN]);
-    assert_eq!(inner.to_vec(&stream).unwrap(), [5; LEN]);
-    // It counts as a graph of the pool for those that it is embedded in.
-    let outer = stream.capture(MODE, |capture| {
-        let kept = capture.alloc_scratch::<u32>(&pool, LEN)?;
-        assert!(refusal(capture.embed(&graph)).contains("pool"));
-        drop(kept);
-        capture.embed(&graph)
-    });
-    outer.unwrap().instantiate().unwrap().launch(&stream).unwrap();
-    stream.synchronize().unwrap();
-}
-
-fn graphs_of_a_pool_are_embedded_side_by_side(setup: &Setup) {
-    let [stream, side] = [(); 2].map(|()| setup.stream());
-    let pool = GraphPool::new(&setup.context);
-    let [mut a, mut b] = [(); 2].map(|()| buffer(setup));
-    let one = by_way_of(&pool, 1, &mut a, &stream);
-    let two = by_way_of(&pool, 2, &mut b, &stream);
-    let graph = stream.capture(MODE, |_| {
-        stream.fork(&[&side], || {
-            one.embed(&stream)?;
-            two.embed(&side)
-        })
-    });
-    let graph = graph.unwrap();
-    assert_eq!(kinds(&graph), [NodeKind::ChildGraph; 2]);
-    assert!(is_before(&graph, 0, 1));
+    assert!(!is_before(&graph, 1, 3) && !is_before(&graph, 3, 1));
     let exec = graph.instantiate().unwrap();
     for _ in 0..3 {
         exec.launch(&stream).unwrap();
     }
     assert_eq!((a.to_vec(&stream).unwrap()[0], b.to_vec(&stream).unwrap()[0]), (1, 2));
-}
-
-/// Nothing orders two nodes of a built graph but what the program names.
-fn a_built_graph_has_one_node_for_a_pool(setup: &Setup) {
-    let stream = setup.stream();
-    let (pool, other) = (GraphPool::new(&setup.context), GraphPool::new(&setup.context));
-    let [mut a, mut b] = [(); 2].map(|()| buffer(setup));
-    let one = by_way_of(&pool, 1, &mut a, &stream);
-    let two = by_way_of(&pool, 2, &mut a, &stream);
-    let apart = by_way_of(&other, 3, &mut b, &stream);
-    let mut graph = Graph::new(&setup.context).unwrap();
-    let node = graph.add_child(&one, &[]).unwrap();
-    let told = refusal(graph.add_child(&two, &[]));
-    assert!(told.contains("nothing orders the two"), "{told}");
-    assert!(refusal(graph.add_child_moved(two.try_clone().unwrap(), &[])).contains("pool"));
-    let second = graph.add_child(&apart, &[]).unwrap();
-    assert!(refusal(graph.node_mut(second).unwrap().set_child(&two)).contains("pool"));
-    graph.node_mut(node).unwrap().set_child(&two).unwrap();
-    let mut exec = graph.instantiate().unwrap();
-    exec.launch(&stream).unwrap();
-    assert_eq!((a.to_vec(&stream).unwrap()[0], b.to_vec(&stream).unwrap()[0]), (2, 3));
-    let told = refusal(exec.node_of(&graph, second).unwrap().set_child(&one));
-    assert!(told.contains("pool"), "{told}");
-    exec.node_of(&graph, node).unwrap().set_child(&one).unwrap();
-    exec.launch(&stream).unwrap();
-    assert_eq!(a.to_vec(&stream).unwrap()[0], 1);
-    // A capture into a graph cannot order it either.
-    let into = stream.capture_into(&mut graph, &[], MODE, |capture| {
-        assert!(refusal(capture.embed(&two)).contains("pool"));
-        assert!(refusal(capture.alloc_scratch::<u32>(&pool, 1)).contains("pool"));
-        Ok(())
-    });
-    into.unwrap();
 }
 
 fn what_orders_the_memory_stays(setup: &Setup) {

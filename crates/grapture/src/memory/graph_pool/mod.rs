@@ -16,11 +16,11 @@ use crate::context::Context;
 use crate::error::{CudaError, CudaResult};
 use crate::memory::BufferInner;
 use crate::memory::graph_pool::order::{InCapture, Spot, ancestry};
-use crate::memory::graph_pool::ranges::Part;
 use crate::memory::graph_pool::turns::LastTurn;
 use crate::retain::{Owners, Retain, RetainedKind};
 use crate::stream::Stream;
 
+pub(crate) use ranges::Parts;
 pub use scratch::Scratch;
 pub(crate) use turns::Turns;
 
@@ -86,8 +86,7 @@ pub(crate) struct PoolInner {
 /// What a graph uses of a pool. It is among the graph's owners, and keeps the pool.
 pub(crate) struct PoolUse {
     pool: Arc<PoolInner>,
-    /// How many bytes of each segment, from its start.
-    extents: Mutex<Vec<usize>>,
+    parts: Mutex<Parts>,
 }
 
 /// An allocation of a pool in a capture. Its drop gives it back for what the capture needs later.
@@ -222,7 +221,7 @@ impl PoolInner {
         let used = match state.use_of(log) {
             Some(used) => used,
             None => {
-                let used = Arc::new(PoolUse { pool: self.clone(), extents: Mutex::default() });
+                let used = Arc::new(PoolUse { pool: self.clone(), parts: Mutex::default() });
                 let keep = |owners: &mut Owners| {
                     owners.come_from(location);
                     owners.retain_pool(&used);
@@ -232,7 +231,7 @@ impl PoolInner {
                 used
             }
         };
-        used.extend(&part);
+        used.parts().add(&part);
         // INVARIANT: the part is of a segment that there is.
         let address = segments[part.segment].address() + part.bytes.start as u64;
         Ok((address, state.ranges.take(part)))
@@ -244,27 +243,13 @@ impl PoolUse {
         &self.pool
     }
 
-    fn extents(&self) -> MutexGuard<'_, Vec<usize>> {
-        self.extents.lock().unwrap_or_else(PoisonError::into_inner)
+    fn parts(&self) -> MutexGuard<'_, Parts> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn extend(&self, part: &Part) {
-        let mut extents = self.extents();
-        let len = extents.len().max(part.segment + 1);
-        extents.resize(len, 0);
-        // INVARIANT: it was made that long.
-        extents[part.segment] = extents[part.segment].max(part.bytes.end);
-    }
-
-    /// How much of the pool the graph uses, in bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        self.extents().iter().sum()
-    }
-
-    fn parts(&self) -> Vec<Part> {
-        let extents = self.extents();
-        let parts = extents.iter().enumerate().filter(|(_, end)| **end > 0);
-        parts.map(|(segment, end)| Part { segment, bytes: 0..*end }).collect()
+    /// Adds what the graph uses of the pool to that of others.
+    pub(crate) fn add_to(&self, parts: &mut Parts) {
+        parts.extend(&self.parts());
     }
 }
 
@@ -274,7 +259,7 @@ impl Retain for PoolUse {
     }
 
     fn bytes(&self) -> usize {
-        self.bytes()
+        self.parts().bytes()
     }
 }
 
@@ -294,7 +279,7 @@ impl Drop for Piece {
 /// what the graph's own capture took.
 pub(crate) struct Embedding {
     /// What it takes of a pool in the capture, and where the node is.
-    taken: Vec<(Arc<InCapture>, Vec<Part>, Spot)>,
+    taken: Vec<(Arc<InCapture>, Parts, Spot)>,
 }
 
 impl Embedding {
@@ -310,9 +295,9 @@ impl Embedding {
             let log = stream.capture_log().ok_or_else(has_ended)?;
             let capture = used.pool.in_capture(&ancestry(&log)?.0);
             let (log, spot) = capture.spot(stream)?;
-            let parts = used.parts();
+            let parts = used.parts().clone();
             let state = capture.lock();
-            for part in &parts {
+            for part in parts.iter() {
                 if state.ranges.is_taken(part) {
                     return Err(in_use());
                 }

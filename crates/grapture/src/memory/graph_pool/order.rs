@@ -17,20 +17,25 @@ use crate::operation::Operation;
 use crate::retain::Owners;
 use crate::stream::Stream;
 
-/// Where work of a capture is: on a stream of it, or of a body in it.
+/// Where work of a capture is: on a stream of it, or of a part of it.
 #[derive(Clone)]
 pub(super) struct Spot {
     capture: GraphKey,
     stream: Stream,
+    /// How often a stream of the capture was put into another order before: across that nothing is
+    /// known of what comes after what.
+    order: u64,
 }
 
 impl PartialEq for Spot {
     fn eq(&self, other: &Spot) -> bool {
-        self.capture == other.capture && self.stream.is_same(&other.stream)
+        self.capture == other.capture
+            && self.order == other.order
+            && self.stream.is_same(&other.stream)
     }
 }
 
-/// A capture of a graph of its own, with the bodies in it.
+/// A capture of a graph of its own, with its parts: children that are captured, and bodies.
 pub(super) struct InCapture {
     root: CaptureLog,
     state: Mutex<State>,
@@ -39,8 +44,8 @@ pub(super) struct InCapture {
 #[derive(Default)]
 pub(super) struct State {
     pub(super) ranges: Ranges<Spot>,
-    /// Where the conditional node is whose body a capture is.
-    bodies: HashMap<GraphKey, Spot>,
+    /// Where the node is that a capture of a part becomes.
+    parts: HashMap<GraphKey, Spot>,
     /// The captures whose owners keep the pool, each with what it uses. The pool has this.
     uses: Vec<(GraphKey, Weak<PoolUse>)>,
 }
@@ -51,7 +56,8 @@ enum Order {
     Given,
     /// Wait for that stream.
     Wait(Stream),
-    /// It cannot: a body cannot wait for a stream of the capture that it is in.
+    /// It cannot: a part cannot wait for a stream of the capture that it is in, or it is not known
+    /// where the other work is by now.
     None,
 }
 
@@ -79,12 +85,13 @@ impl InCapture {
         if stream.is_per_thread() && !stream.with_gate(|gate| log.began_at(gate)) {
             return Err(not_in_capture());
         }
-        let (root, bodies) = ancestry(&log)?;
+        let (root, parts) = ancestry(&log)?;
         if !self.is_of(&root) {
             return Err(not_in_capture());
         }
-        self.lock().bodies.extend(bodies);
-        let spot = Spot { capture: log.key(), stream: stream.clone() };
+        self.lock().parts.extend(parts);
+        let order = log.reorders().ok_or_else(has_ended)?;
+        let spot = Spot { capture: log.key(), stream: stream.clone(), order };
         Ok((log, spot))
     }
 
@@ -99,12 +106,12 @@ impl InCapture {
         let (log, spot) = self.spot(stream)?;
         // Over the calls, so that nobody else on the stream takes it as waited for before it is.
         let mut state = self.lock();
-        let State { ranges, bodies, .. } = &mut *state;
+        let State { ranges, parts, .. } = &mut *state;
         let (before, users) = ranges.of(number).ok_or_else(not_in_capture)?;
-        let ordered = |user: &Spot| matches!(order(bodies, user, &spot), Order::Given);
+        let ordered = |user: &Spot| matches!(order(parts, user, &spot), Order::Given);
         // Whoever has used it so far came after those before.
         if !users.iter().any(ordered) {
-            wait_for(bodies, before, &spot, &log, location)?;
+            wait_for(parts, before, &spot, &log, location)?;
         }
         if !users.contains(&spot) {
             users.push(spot);
@@ -116,7 +123,7 @@ impl InCapture {
 impl State {
     /// Whether all work in a capture can come after that at `user`.
     pub(super) fn can_follow(&self, user: &Spot, spot: &Spot) -> bool {
-        !matches!(order(&self.bodies, user, spot), Order::None)
+        !matches!(order(&self.parts, user, spot), Order::None)
     }
 
     /// Has what is recorded at the spot from now on come after all that has used the part.
@@ -127,7 +134,7 @@ impl State {
         log: &CaptureLog,
         location: &'static Location<'static>,
     ) -> CudaResult<()> {
-        wait_for(&self.bodies, &self.ranges.users_of(part), spot, log, location)
+        wait_for(&self.parts, &self.ranges.users_of(part), spot, log, location)
     }
 
     /// What the graph of a capture uses of the pool; None if that is not known to its owners yet.
@@ -140,15 +147,16 @@ impl State {
     }
 }
 
-/// The capture of a graph of its own that a capture is part of, and where the bodies between are.
+/// The capture of a graph of its own that a capture is part of, and where the parts between are.
 pub(super) fn ancestry(log: &CaptureLog) -> CudaResult<(CaptureLog, Vec<(GraphKey, Spot)>)> {
-    let (mut log, mut bodies) = (log.clone(), Vec::new());
+    let (mut log, mut parts) = (log.clone(), Vec::new());
     loop {
         match log.place().ok_or_else(has_ended)? {
-            CapturePlace::Own => return Ok((log, bodies)),
-            CapturePlace::Body(parent, stream) => {
-                bodies.push((log.key(), Spot { capture: parent.key(), stream }));
-                log = parent;
+            CapturePlace::Own => return Ok((log, parts)),
+            CapturePlace::Part(outer, stream) => {
+                let order = outer.reorders().ok_or_else(has_ended)?;
+                parts.push((log.key(), Spot { capture: outer.key(), stream, order }));
+                log = outer;
             }
             CapturePlace::Graph => return Err(into_a_graph()),
         }
@@ -156,33 +164,34 @@ pub(super) fn ancestry(log: &CaptureLog) -> CudaResult<(CaptureLog, Vec<(GraphKe
 }
 
 /// What work at `spot` has to do to come after earlier work at `user`.
-fn order(bodies: &HashMap<GraphKey, Spot>, user: &Spot, spot: &Spot) -> Order {
+fn order(parts: &HashMap<GraphKey, Spot>, user: &Spot, spot: &Spot) -> Order {
     let mut user = user;
     loop {
         let (mut at, mut inside) = (spot, false);
         loop {
             if at.capture == user.capture {
                 return match at.stream.is_same(&user.stream) {
+                    _ if at.order != user.order => Order::None,
                     true => Order::Given,
                     false if inside => Order::None,
                     false => Order::Wait(user.stream.clone()),
                 };
             }
-            match bodies.get(&at.capture) {
-                Some(parent) => (at, inside) = (parent, true),
+            match parts.get(&at.capture) {
+                Some(outer) => (at, inside) = (outer, true),
                 None => break,
             }
         }
-        // It was in a body that the other is not in: it is done when the conditional node is.
-        match bodies.get(&user.capture) {
-            Some(parent) => user = parent,
+        // It was in a part that the other is not in: it is done when the node of that is.
+        match parts.get(&user.capture) {
+            Some(outer) => user = outer,
             None => return Order::None,
         }
     }
 }
 
 fn wait_for(
-    bodies: &HashMap<GraphKey, Spot>,
+    parts: &HashMap<GraphKey, Spot>,
     users: &[Spot],
     spot: &Spot,
     log: &CaptureLog,
@@ -190,7 +199,7 @@ fn wait_for(
 ) -> CudaResult<()> {
     let mut streams: Vec<Stream> = Vec::new();
     for user in users {
-        match order(bodies, user, spot) {
+        match order(parts, user, spot) {
             Order::Given => {}
             Order::Wait(stream) if streams.iter().any(|known| known.is_same(&stream)) => {}
             Order::Wait(stream) => streams.push(stream),
@@ -235,8 +244,9 @@ fn unordered() -> CudaError {
     CudaError::refused(
         CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
         "memory",
-        "its memory was used before on a stream that this body cannot wait for: use it once on \
-         the stream of the conditional node before that node, or allocate it in the body",
+        "its memory was used before in an order that this place cannot come after, by another stream \
+         than that of the body's or child's node, or before dependencies were set: use it once \
+         on the stream of that node before, or allocate it in the part that uses it",
     )
 }
 

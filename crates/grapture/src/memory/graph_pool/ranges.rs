@@ -27,6 +27,41 @@ impl Part {
     }
 }
 
+/// Parts, without an order and each byte once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Parts(Vec<Part>);
+
+impl Parts {
+    /// Adds a part, joined with those that it overlaps or touches.
+    pub(super) fn add(&mut self, part: &Part) {
+        let mut joined = part.clone();
+        self.0.retain(|known| {
+            let apart = known.segment != joined.segment
+                || known.bytes.end < joined.bytes.start
+                || joined.bytes.end < known.bytes.start;
+            if !apart {
+                let start = joined.bytes.start.min(known.bytes.start);
+                joined.bytes = start..joined.bytes.end.max(known.bytes.end);
+            }
+            apart
+        });
+        self.0.push(joined);
+    }
+
+    /// Adds those of another one.
+    pub(super) fn extend(&mut self, others: &Parts) {
+        others.0.iter().for_each(|part| self.add(part));
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.iter().map(|part| part.bytes.len()).sum()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Part> {
+        self.0.iter()
+    }
+}
+
 /// What is allocated, and what was.
 pub(super) struct Ranges<U> {
     live: Vec<Live<U>>,
@@ -130,7 +165,7 @@ impl<U: Clone + PartialEq> Ranges<U> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Part, Ranges};
+    use super::{Part, Parts, Ranges};
 
     fn part(bytes: std::ops::Range<usize>) -> Part {
         Part { segment: 0, bytes }
@@ -139,6 +174,23 @@ mod tests {
     fn take(ranges: &mut Ranges<u8>, bytes: usize) -> (usize, Part) {
         let part = ranges.place(&[100, 50], bytes, |_| true).expect("there is room");
         (ranges.take(part.clone()), part)
+    }
+
+    #[test]
+    fn parts_that_touch_are_one() {
+        let mut parts = Parts::default();
+        for bytes in [0..10, 20..30, 40..50, 25..28] {
+            parts.add(&part(bytes));
+        }
+        assert_eq!((parts.iter().count(), parts.bytes()), (3, 30));
+        parts.add(&part(10..20));
+        assert_eq!((parts.iter().count(), parts.bytes()), (2, 40));
+        parts.add(&Part { segment: 1, bytes: 0..5 });
+        parts.add(&part(5..45));
+        assert_eq!((parts.iter().count(), parts.bytes()), (2, 55));
+        let mut others = Parts::default();
+        others.extend(&parts);
+        assert_eq!(others.bytes(), 55);
     }
 
     #[test]

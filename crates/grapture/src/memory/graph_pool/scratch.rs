@@ -82,8 +82,12 @@ impl StreamGraphCapture<'_> {
             let (address, piece) = pool.inner.alloc(log, self.stream(), bytes, location)?;
             BufferInner::of_pool(context, address, bytes, piece)
         };
+        let inner = Arc::new(inner);
+        if bytes > 0 {
+            self.log().note_temporary(&inner);
+        }
         let (_capture, _elements) = (PhantomData, PhantomData);
-        Ok(Scratch { inner: Arc::new(inner), len, _capture, _elements })
+        Ok(Scratch { inner, len, _capture, _elements })
     }
 }
 

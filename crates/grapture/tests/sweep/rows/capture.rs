@@ -88,6 +88,16 @@ pub const ROWS: &[Row] = &[
         w.attempt(|| w.stream.capture(CaptureMode::Relaxed, |capture| capture.embed(&child)));
     })
     .also(&["Graph::embed"]),
+    row("StreamGraphCapture::embed_moved", |w| {
+        let child = w.stream.capture(CaptureMode::ThreadLocal, |capture| {
+            capture.alloc_temporary::<u32>(4)?.fill(1, &w.stream)
+        });
+        let child = child.unwrap();
+        w.attempt_once(|| {
+            w.stream.capture(CaptureMode::Relaxed, |capture| capture.embed_moved(child))
+        });
+    })
+    .also(&["Graph::embed_moved"]),
     row("StreamGraphCapture::alloc_temporary", |w| {
         w.attempt(|| {
             w.stream.capture(CaptureMode::ThreadLocal, |capture| {
