@@ -11,7 +11,7 @@ use crate::retain::{Owners, Share};
 
 impl Graph {
     /// Refuses what a graph that uses a pool cannot.
-    pub(super) fn refuse_pools(&self, cannot: &str) -> CudaResult<()> {
+    pub(crate) fn refuse_pools(&self, cannot: &str) -> CudaResult<()> {
         if self.share().pools().next().is_none() {
             return Ok(());
         }
