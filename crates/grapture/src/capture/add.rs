@@ -206,11 +206,12 @@ impl StreamGraphCapture<'_> {
     ///
     /// # Errors
     ///
-    /// As [`add_kernel`](StreamGraphCapture::add_kernel) and [`Graph::add_child`].
+    /// As [`add_kernel`](StreamGraphCapture::add_kernel) and [`Graph::add_child`], and for a graph
+    /// that uses a [`GraphPool`](crate::GraphPool).
     #[doc(alias = "cuGraphAddChildGraphNode")]
     #[track_caller]
     pub fn add_child(&self, child: &Graph, after: &[NodeId]) -> CudaResult<NodeId> {
-        child.refuse_pools("the order of the streams keeps it, so embed it with `Graph::embed`")?;
+        child.refuse_pools("embed it, which puts it into the order of the stream")?;
         let mut adding = self.adding()?;
         let added = adding.graph.add_child(child, after);
         self.added(adding, Operation::new(OperationKind::ChildGraph), added)

@@ -99,8 +99,9 @@ impl Stream {
     ///
     /// [`Refused`](CudaError::Refused), and the capture stays valid: the stream does not capture, a
     /// node is one of another graph, another thread began the capture or a part of that is being
-    /// captured, or a [`Temporary`](crate::Temporary) or [`Scratch`](crate::Scratch) of it is alive,
-    /// which the order of its streams keeps allocated. [`NotSupported`](CudaError::NotSupported): the driver is older than 11.3. As
+    /// captured, or a [`Temporary`](crate::Temporary) of it is alive or it has used memory of a
+    /// [`GraphPool`](crate::GraphPool), which the order of its streams keeps apart.
+    /// [`NotSupported`](CudaError::NotSupported): the driver is older than 11.3. As
     /// the driver answers.
     #[doc(alias = "cuStreamUpdateCaptureDependencies")]
     #[doc(alias = "CU_STREAM_SET_CAPTURE_DEPENDENCIES")]
@@ -133,7 +134,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// As [`set_capture_dependencies`](Stream::set_capture_dependencies), but temporaries do not
+    /// As [`set_capture_dependencies`](Stream::set_capture_dependencies), but memory does not
     /// matter.
     #[doc(alias = "cuStreamUpdateCaptureDependencies")]
     #[doc(alias = "CU_STREAM_ADD_CAPTURE_DEPENDENCIES")]
@@ -145,7 +146,19 @@ impl Stream {
     /// Refuses another order of the stream while memory is kept allocated by that which it has.
     fn check_order(&self) -> CudaResult<()> {
         let log = self.capture_log().ok_or_else(no_capture)?;
-        if log.has_temporaries() { Err(keeps_temporaries()) } else { Ok(()) }
+        if log.has_temporaries() {
+            return Err(keeps_order(
+                "a temporary of the capture is alive, which the order of the streams keeps allocated \
+                 while it is used: drop it first, or add dependencies instead",
+            ));
+        }
+        if log.uses_a_pool() {
+            return Err(keeps_order(
+                "the capture uses memory of a pool, and takes it again in the order of its streams: \
+                 add dependencies instead, or capture that work as a child",
+            ));
+        }
+        Ok(())
     }
 
     /// Changes them by nodes with data; without data they are waited for whole.
@@ -231,11 +244,6 @@ fn no_capture() -> CudaError {
 }
 
 #[cold]
-fn keeps_temporaries() -> CudaError {
-    CudaError::refused(
-        CUDA_ERROR_ILLEGAL_STATE,
-        "nodes",
-        "a temporary or scratch of the capture is alive, and the order of the streams keeps it allocated while \
-         it is used: drop it first, or add dependencies instead",
-    )
+fn keeps_order(problem: &str) -> CudaError {
+    CudaError::refused(CUDA_ERROR_ILLEGAL_STATE, "nodes", problem)
 }
