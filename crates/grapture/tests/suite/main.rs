@@ -27,6 +27,7 @@ mod cause;
 mod conditional;
 mod conditional_failures;
 mod conditions;
+mod contexts;
 mod device;
 mod drops;
 mod embed;
