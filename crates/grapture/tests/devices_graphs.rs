@@ -6,8 +6,8 @@ use common::gate::Gate;
 use common::places::{Place, assert_clean, places};
 use grapture::{
     BatchNode, CacheLimits, CaptureMode, CopyNode, CudaError, CudaResult, DeviceBuffer, Event,
-    FillNode, Graph, GraphCache, Kernel, NodeId, NodeKind, Outcome, Stream, UpdateOptions,
-    UpdateReason, WordCondition,
+    FillNode, Graph, GraphCache, Kernel, NodeId, NodeKind, Outcome, Region2d, Stream,
+    UpdateOptions, UpdateReason, WordCondition,
 };
 use grapture_sys::{CUDA_ERROR_UNKNOWN, Function};
 
@@ -219,6 +219,14 @@ fn sim_copies_between_devices_that_cannot_be_are_refused() {
                  its own context alone: copy it there to memory from `alloc` first";
     assert_eq!(refusal(here.copy_from(&ordered, &places[0].stream)), alone);
     assert_eq!(refusal(CopyNode::device(&mut here, &ordered)), alone);
+    let (row, mut third) = (Region2d::new(4, 1), places[2].upload(&[0; 4]));
+    let elsewhere = here.copy_2d_from(row, &there, row, &places[2].stream);
+    assert!(refusal(elsewhere).starts_with("memory: it belongs to another"));
+    assert_eq!(refusal(here.copy_2d_from(row, &ordered, row, &places[0].stream)), alone);
+    let long = here.copy_2d_from(row, &there, Region2d::new(5, 1), &places[0].stream);
+    assert!(refusal(long).starts_with("copy.source_region"));
+    third.copy_2d_from(row, &there, row, &places[2].stream).unwrap();
+    assert_eq!(places[2].read(&third), [1; 4]);
     let (empty, mut none) = (places[1].upload(&[]), places[0].upload(&[]));
     none.copy_from(&empty, &places[0].stream).unwrap();
     // Another driver has nothing to do with it.
@@ -228,7 +236,7 @@ fn sim_copies_between_devices_that_cannot_be_are_refused() {
     assert!(refusal(CopyNode::device(&mut here, &foreign)).starts_with("copy.source: it belongs"));
     drop(foreign);
     assert_clean(&other_sim, others);
-    drop((here, there, ordered, empty, none));
+    drop((here, there, third, ordered, empty, none));
     assert_clean(&sim, places);
 }
 

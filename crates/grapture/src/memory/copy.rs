@@ -12,6 +12,7 @@ use grapture_sys::{
 use crate::capture::is_barred;
 use crate::context::Context;
 use crate::error::{CudaError, CudaResult};
+use crate::memory::between;
 use crate::memory::slice::RawSlice;
 use crate::operation::Operation;
 use crate::pinned::{PinnedBuffer, PinnedInner};
@@ -193,7 +194,7 @@ pub(super) fn device(
     stream: &Stream,
 ) -> CudaResult<()> {
     if let Err(error) = prepare(target, stream).and_then(|()| prepare(source, stream)) {
-        return between_contexts(target, source, element_bytes, stream).unwrap_or(Err(error));
+        return between::contexts(target, source, element_bytes, stream).unwrap_or(Err(error));
     }
     let elements = |slice: RawSlice<'_>| slice.bytes / element_bytes.max(1);
     same_len(elements(source), elements(target))?;
@@ -213,70 +214,6 @@ pub(super) fn device(
             (functions.cuMemcpyDtoDAsync_v2)(target.address, source.address, target.bytes, raw)
         },
     )
-}
-
-/// [`device`] between two contexts, on a stream of one of them. None: it is no such copy, or not of
-/// memory that another context can reach.
-#[cold]
-#[track_caller]
-fn between_contexts(
-    target: RawSlice<'_>,
-    source: RawSlice<'_>,
-    element_bytes: usize,
-    stream: &Stream,
-) -> Option<CudaResult<()>> {
-    let (to, from) = (target.context(), source.context());
-    let one_of_them = stream.context().same(to) || stream.context().same(from);
-    if to.same(from) || !one_of_them || !to.driver().same(from.driver()) {
-        return None;
-    }
-    if !(target.owner.is_plain() && source.owner.is_plain()) {
-        return Some(Err(of_its_context_alone()));
-    }
-    let elements = |slice: RawSlice<'_>| slice.bytes / element_bytes.max(1);
-    if let Err(error) = same_len(elements(source), elements(target)) {
-        return Some(Err(error));
-    }
-    if target.bytes == 0 {
-        return Some(Ok(()));
-    }
-    let mut captured = false;
-    let retain = |owners: &mut Owners| {
-        owners.retain_memory(target.owner);
-        owners.retain_memory(source.owner);
-    };
-    let submitted = stream.submit_either(
-        Operation::copy(CopyDirection::DeviceToDevice, target.bytes),
-        |owners| {
-            captured = true;
-            retain(owners);
-        },
-        // SAFETY: two pieces of device memory, of `bytes` bytes each, whose addresses mean the same in
-        // every context of the process. They live as long as the graph that records it (O2).
-        |functions, raw| unsafe {
-            (functions.cuMemcpyDtoDAsync_v2)(target.address, source.address, target.bytes, raw)
-        },
-        // SAFETY: the same, each of its live context. They live until the copy is done (below). A
-        // capture would be broken by this call (measured).
-        |functions, raw| unsafe {
-            let (to, from) = (to.as_raw(), from.as_raw());
-            (functions.cuMemcpyPeerAsync)(
-                target.address,
-                to,
-                source.address,
-                from,
-                target.bytes,
-                raw,
-            )
-        },
-    );
-    if !captured {
-        // The release of memory waits for the work of its own context alone.
-        let mut owners = Owners::here();
-        retain(&mut owners);
-        keep_until_done(owners, stream);
-    }
-    Some(submitted)
 }
 
 /// What every operation with device memory does first.
@@ -335,16 +272,6 @@ fn lengths_differ(source: usize, target: usize) -> CudaError {
             "the source has {source} elements and the target {target}: take a view of the longer \
              one"
         ),
-    )
-}
-
-#[cold]
-pub(crate) fn of_its_context_alone() -> CudaError {
-    CudaError::refused(
-        CUDA_ERROR_INVALID_VALUE,
-        "memory",
-        "memory that was allocated in the order of a stream, or by a graph, is for its own context \
-         alone: copy it there to memory from `alloc` first",
     )
 }
 

@@ -5,6 +5,7 @@ use std::ptr;
 use grapture_sys::{CU_MEMORYTYPE_DEVICE, CUDA_ERROR_INVALID_VALUE, CUDA_MEMCPY2D};
 
 use crate::error::{CudaError, CudaResult};
+use crate::memory::between;
 use crate::memory::copy::prepare;
 use crate::memory::slice::RawSlice;
 use crate::operation::Operation;
@@ -145,8 +146,10 @@ pub(super) fn copy(
     element_bytes: usize,
     stream: &Stream,
 ) -> CudaResult<()> {
-    prepare(target, stream)?;
-    prepare(source, stream)?;
+    let own = prepare(target, stream).and_then(|()| prepare(source, stream));
+    if let Err(error) = &own {
+        between::check(target, source, stream).unwrap_or_else(|| Err(error.clone()))?;
+    }
     let to = target_region.within(target.span(), element_bytes, "copy.region")?;
     let from = source_region.within(source.span(), element_bytes, "copy.source_region")?;
     target_region.same_size(source_region)?;
@@ -154,6 +157,9 @@ pub(super) fn copy(
         return Ok(());
     }
     let params = params(to, from);
+    if own.is_err() {
+        return between::rectangles((target, to), (source, from), &params, stream);
+    }
     stream.submit(
         Operation::copy(CopyDirection::DeviceToDevice, to.width * to.height),
         |owners| {

@@ -1,6 +1,7 @@
 //! Device memory: buffers, views of them, copies and fills.
 
 mod allocation;
+mod between;
 mod buffer;
 mod copy;
 mod copy_2d;
@@ -17,8 +18,9 @@ mod temporary;
 mod view;
 
 pub(crate) use allocation::{BufferInner, GraphMemory};
+pub(crate) use between::of_its_context_alone;
 pub use buffer::DeviceBuffer;
-pub(crate) use copy::{freeze, of_its_context_alone, same_len};
+pub(crate) use copy::{freeze, same_len};
 pub use copy_2d::Region2d;
 pub(crate) use fill::Unit;
 pub(crate) use graph_pool::{Embedding, PoolUse};

@@ -6,11 +6,12 @@ use crate::common::gate::Gate;
 use crate::common::{KERNELS, Setup, both_tiers};
 use grapture::{
     CaptureMode, Context, CopyNode, CudaError, DeviceBuffer, Event, FillNode, Graph, NodeParams,
-    Outcome, UpdateReason,
+    Outcome, Region2d, UpdateReason,
 };
 
 both_tiers! {
     copies_between_contexts_run,
+    rectangles_are_copied_between_contexts,
     memory_of_a_copy_between_contexts_outlives_it,
     a_capture_spans_two_contexts,
     a_built_graph_spans_two_contexts,
@@ -60,6 +61,28 @@ fn copies_between_contexts_run(setup: &Setup) {
             assert_eq!(there.to_vec(&other.stream()).unwrap(), [3, 4, 3, 4]);
             there.copy_from_host(&[1, 2, 3, 4], &other.stream()).unwrap();
         }
+    });
+}
+
+fn rectangles_are_copied_between_contexts(setup: &Setup) {
+    with_second(setup, |other| {
+        let stream = setup.stream();
+        let (mut here, there) = (words(setup, &[0; 6]), words(other, &[1, 2, 3, 4, 5, 6]));
+        let (to, from) = (Region2d::new(2, 2).pitch(3), Region2d::new(2, 2).pitch(3).offset(1));
+        here.copy_2d_from(to, &there, from, &stream).unwrap();
+        assert_eq!(here.to_vec(&stream).unwrap(), [2, 3, 0, 5, 6, 0]);
+        here.fill(0, &stream).unwrap();
+        let graph = stream
+            .capture(CaptureMode::ThreadLocal, |_| here.copy_2d_from(to, &there, from, &stream));
+        let mut built = Graph::new(&setup.context).unwrap();
+        let mut result = words(setup, &[0; 6]);
+        let node = CopyNode::device_2d(&mut result, to, &there, from).unwrap();
+        built.add_copy(node, &[]).unwrap();
+        drop(there);
+        graph.unwrap().instantiate().unwrap().launch(&stream).unwrap();
+        built.instantiate().unwrap().launch(&stream).unwrap();
+        assert_eq!(here.to_vec(&stream).unwrap(), [2, 3, 0, 5, 6, 0]);
+        assert_eq!(result.to_vec(&stream).unwrap(), [2, 3, 0, 5, 6, 0]);
     });
 }
 

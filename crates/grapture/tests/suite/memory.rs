@@ -326,7 +326,6 @@ fn sim_memory_of_another_context_is_refused() {
         refusal(theirs.to_vec(&stream)),
         refusal(theirs.fill(0, &stream)),
         refusal(theirs.fill_2d(0, region, &stream)),
-        refusal(ours.copy_2d_from(region, &theirs, region, &stream)),
         refusal(ours.copy_from_pinned(&pinned, &stream)),
         refusal(ours.copy_to_pinned(&mut pinned, &stream)),
     ] {

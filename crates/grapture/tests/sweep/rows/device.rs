@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use grapture::{Context, Device, DeviceBuffer, Driver, MemoryPool, PeerAttribute};
+use grapture::{Context, Device, DeviceBuffer, Driver, MemoryPool, PeerAttribute, Region2d};
 use grapture_sys::{Function, FunctionInfo, Functions};
 
 use crate::engine::{Row, row};
@@ -73,6 +73,12 @@ pub const ROWS: &[Row] = &[
         let (mut here, there) =
             (w.buffer(), DeviceBuffer::from_slice(&w.peer(), &[1u32; 4]).unwrap());
         w.attempt(|| here.copy_from(&there, &w.stream));
+    }),
+    row("Memory::copy_2d_from, of another device", |w| {
+        let (mut here, there) =
+            (w.buffer(), DeviceBuffer::from_slice(&w.peer(), &[1u32; 4]).unwrap());
+        let square = Region2d::new(2, 2);
+        w.attempt(|| here.copy_2d_from(square, &there, square, &w.stream));
     }),
     row("LaunchBuilder::launch, with memory of a peer", |w| {
         let peer = w.peer();
