@@ -23,7 +23,7 @@ pub struct Options {
 enum Tool {
     /// Undefined behaviour and leaks: what graphs own, and the simulator's unit tests
     Miri,
-    /// Data races: the simulator's engine under many threads
+    /// Data races: the simulator's engine under many threads, and the library's tests with threads
     Threads,
 }
 
@@ -36,8 +36,17 @@ const MIRI_FLAGS: &str =
 const MIRI_TESTS: &[(&str, &[&str])] =
     &[("grapture", &["--test", "ownership"]), ("grapture-sim", &["--lib"])];
 /// The tests with threads.
-const THREAD_TESTS: &[(&str, &[&str])] =
-    &[("grapture-sim", &["--test", "control", "--test", "faults", "--test", "sequences"])];
+const THREAD_TESTS: &[(&str, &[&str])] = &[
+    ("grapture-sim", &["--test", "control", "--test", "faults", "--test", "sequences"]),
+    ("grapture", &["--test", "ownership"]),
+    ("grapture", SUITE_WITH_THREADS),
+];
+#[rustfmt::skip]
+const SUITE_WITH_THREADS: &[&str] = &[
+    "--test", "suite", "--", "--skip", "gpu_", "attacks_threads", "attacks_memory", "attacks_events",
+    "capture_threads", "cache", "graph_output", "reclaim", "pinned", "soak", "embed", "fork",
+    "temporary", "drops", "memory_ordered", "graph_update",
+];
 
 /// Runs the tests under one of both.
 pub fn run(root: &Path, options: &Options) -> Result<()> {
@@ -72,7 +81,8 @@ fn command(root: &Path, tool: Tool) -> Result<Command> {
         Tool::Threads => {
             let host = host()?;
             command.env("CARGO_TARGET_DIR", target.join("thread-sanitizer"));
-            command.env("RUSTFLAGS", "-Zsanitizer=thread");
+            // A trace of the calls takes it minutes, for each panic that a test asks for.
+            command.env("RUSTFLAGS", "-Zsanitizer=thread").env("RUST_BACKTRACE", "0");
             command.args(["+nightly", "test", "-Zbuild-std", "--no-fail-fast", "--target", &host]);
         }
     }

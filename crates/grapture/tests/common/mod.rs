@@ -73,6 +73,8 @@ impl Setup {
         // compute-sanitizer breaks every open capture when a module is unloaded.
         if std::env::var_os("GRAPTURE_TEST_KEEP_MODULES").is_some() {
             std::mem::forget(module.clone());
+            // What the test before has left may hold others.
+            context.driver().reclaim();
         }
         Setup { driver, context, module }
     }

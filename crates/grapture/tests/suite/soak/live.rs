@@ -1,10 +1,11 @@
 //! What is alive in a driver, counted call by call: whatever else runs on the device, and whatever the
 //! driver keeps for itself, has no part in it.
 
+use std::collections::HashSet;
 use std::ffi::{c_uint, c_void};
 use std::fmt;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex, OnceLock};
 
 use grapture::Driver;
 use grapture_sys::*;
@@ -44,6 +45,10 @@ macro_rules! counted {
         fn counting(symbol: &str) -> Option<*const c_void> {
             match symbol {
                 $(stringify!($symbol) => Some($symbol as *const c_void),)*
+                "cuMemAllocAsync" => Some(allocate as *const c_void),
+                "cuMemFreeAsync" => Some(free as *const c_void),
+                "cuStreamBeginCaptureToGraph" => Some(begin_into as *const c_void),
+                "cuStreamEndCapture" => Some(end as *const c_void),
                 _ => None,
             }
         }
@@ -57,14 +62,11 @@ counted! {
     events fetch_sub cuEventDestroy_v2(event: CUevent);
     graphs fetch_add cuGraphCreate(graph: *mut CUgraph, flags: c_uint);
     graphs fetch_add cuGraphClone(clone: *mut CUgraph, graph: CUgraph);
-    graphs fetch_add cuStreamEndCapture(stream: CUstream, graph: *mut CUgraph);
     graphs fetch_sub cuGraphDestroy(graph: CUgraph);
     executables fetch_add cuGraphInstantiateWithFlags(exec: *mut CUgraphExec, graph: CUgraph, flags: u64);
     executables fetch_sub cuGraphExecDestroy(exec: CUgraphExec);
     allocations fetch_add cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize);
-    allocations fetch_add cuMemAllocAsync(address: *mut CUdeviceptr, bytes: usize, stream: CUstream);
     allocations fetch_sub cuMemFree_v2(address: CUdeviceptr);
-    allocations fetch_sub cuMemFreeAsync(address: CUdeviceptr, stream: CUstream);
     pinned fetch_add cuMemHostAlloc(address: *mut *mut c_void, bytes: usize, flags: c_uint);
     pinned fetch_sub cuMemFreeHost(address: *mut c_void);
     modules fetch_add cuModuleLoadDataEx(
@@ -75,6 +77,62 @@ counted! {
         values: *mut *mut c_void
     );
     modules fetch_sub cuModuleUnload(module: CUmodule);
+}
+
+/// What is allocated in the order of a stream. What graphs allocate is made by their launches, and is
+/// not here.
+static ORDERED: LazyLock<Mutex<HashSet<CUdeviceptr>>> = LazyLock::new(Mutex::default);
+
+unsafe extern "C" fn allocate(to: *mut CUdeviceptr, bytes: usize, stream: CUstream) -> CUresult {
+    let mut status = CU_STREAM_CAPTURE_STATUS_NONE;
+    let functions = counted().functions();
+    // SAFETY: the caller's live stream, and a live out-pointer.
+    unsafe { (functions.cuStreamIsCapturing)(stream, &mut status) };
+    // SAFETY: the caller's promise.
+    let code = unsafe { (functions.cuMemAllocAsync)(to, bytes, stream) };
+    if code == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE {
+        // SAFETY: written by the call.
+        ORDERED.lock().unwrap().insert(unsafe { to.read() });
+    }
+    code
+}
+
+unsafe extern "C" fn free(address: CUdeviceptr, stream: CUstream) -> CUresult {
+    // Before the driver gives the address to somebody else.
+    ORDERED.lock().unwrap().remove(&address);
+    // SAFETY: the caller's promise.
+    unsafe { (counted().functions().cuMemFreeAsync)(address, stream) }
+}
+
+/// The streams that are captured into a graph that there is.
+static INTO: LazyLock<Mutex<HashSet<usize>>> = LazyLock::new(Mutex::default);
+
+unsafe extern "C" fn begin_into(
+    stream: CUstream,
+    graph: CUgraph,
+    after: *const CUgraphNode,
+    data: *const CUgraphEdgeData,
+    count: usize,
+    mode: CUstreamCaptureMode,
+) -> CUresult {
+    let functions = counted().functions();
+    // SAFETY: the caller's promise.
+    let code =
+        unsafe { (functions.cuStreamBeginCaptureToGraph)(stream, graph, after, data, count, mode) };
+    if code == CUDA_SUCCESS {
+        INTO.lock().unwrap().insert(stream.addr());
+    }
+    code
+}
+
+unsafe extern "C" fn end(stream: CUstream, graph: *mut CUgraph) -> CUresult {
+    let into = INTO.lock().unwrap().remove(&stream.addr());
+    // SAFETY: the caller's promise.
+    let code = unsafe { (counted().functions().cuStreamEndCapture)(stream, graph) };
+    if code == CUDA_SUCCESS && !into {
+        LIVE.graphs.fetch_add(1, Ordering::SeqCst);
+    }
+    code
 }
 
 macro_rules! addresses {
@@ -111,7 +169,7 @@ struct Counters {
 
 /// How many of each kind are alive.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Live([(&'static str, usize); 7]);
+pub struct Live([(&'static str, usize); 8]);
 
 impl Live {
     /// All are 0 unless [`driver`] is the driver.
@@ -123,6 +181,7 @@ impl Live {
             ("graphs", of(&LIVE.graphs)),
             ("executables", of(&LIVE.executables)),
             ("allocations", of(&LIVE.allocations)),
+            ("ordered allocations", ORDERED.lock().unwrap().len()),
             ("pinned", of(&LIVE.pinned)),
             ("modules", of(&LIVE.modules)),
         ])

@@ -6,6 +6,7 @@
 //! (`GRAPTURE_SOAK_SHARED`: the device's is told, and nothing is held).
 
 mod live;
+mod newer;
 mod piece;
 mod plan;
 
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use grapture::{Driver, set_drop_error_hook};
+use grapture::{CacheLimits, Driver, GraphCache, set_drop_error_hook};
 use grapture_sim::{SimConfig, Simulation};
 
 use crate::common::{Setup, comes_true};
@@ -63,6 +64,7 @@ struct Field {
     setup: Setup,
     /// Pieces that go from one thread to another.
     passed: Mutex<Vec<Piece>>,
+    cache: GraphCache<usize>,
     /// How many values that graphs were given to keep are alive.
     tokens: Arc<AtomicUsize>,
     counts: Counts,
@@ -75,6 +77,7 @@ struct Counts {
     launches: AtomicUsize,
     updates: AtomicUsize,
     checks: AtomicUsize,
+    newer: AtomicUsize,
     failures: AtomicUsize,
 }
 
@@ -90,9 +93,11 @@ fn soak(setup: Setup) {
             reported.fetch_add(1, Ordering::SeqCst);
         })));
     }
+    let cache = GraphCache::new(&setup.context, CacheLimits::new().entries(3));
     let field = Field {
         setup,
         passed: Mutex::default(),
+        cache,
         tokens: Arc::default(),
         counts: Counts::default(),
     };
@@ -110,6 +115,7 @@ fn soak(setup: Setup) {
         });
         let highest = Live::now();
         field.passed.lock().unwrap().drain(..).for_each(|piece| piece.check(&field));
+        field.cache.clear();
         field.setup.context.synchronize().unwrap();
         field.setup.driver.reclaim();
         field.setup.wait_until(|| field.tokens.load(Ordering::SeqCst) == 0);
@@ -162,7 +168,8 @@ fn step(field: &Field, random: &mut Random, streams: &piece::Streams, pieces: &m
         }
         return;
     }
-    match random.below(10) {
+    match random.below(12) {
+        10 | 11 => newer::newer(field, random, streams),
         0 => piece::fail(field, random, streams),
         1 => pieces.extend(field.passed.lock().unwrap().pop()),
         2..=4 => match Piece::capture(field, random, streams) {
@@ -234,12 +241,14 @@ impl std::fmt::Display for Counts {
         let of = |count: &AtomicUsize| count.load(Ordering::Relaxed);
         write!(
             f,
-            "{} steps, {} captures, {} launches, {} updates, {} checks, {} failures asked for",
+            "{} steps, {} captures, {} launches, {} updates, {} checks, {} of the newer kind, {} failures \
+             asked for",
             of(&self.steps),
             of(&self.captures),
             of(&self.launches),
             of(&self.updates),
             of(&self.checks),
+            of(&self.newer),
             of(&self.failures)
         )
     }

@@ -31,6 +31,10 @@ impl Streams {
         &self.own[random.below(self.own.len())]
     }
 
+    pub(super) fn own_and_side(&self) -> (&Stream, &Stream) {
+        (&self.own[0], &self.side)
+    }
+
     /// That of the thread. It has no order in which memory could be released.
     fn default(&self) -> &Stream {
         &self.own[1]
@@ -38,10 +42,10 @@ impl Streams {
 }
 
 /// Is counted while it lives.
-struct Token(Arc<AtomicUsize>);
+pub(super) struct Token(Arc<AtomicUsize>);
 
 impl Token {
-    fn new(field: &Field) -> Token {
+    pub(super) fn new(field: &Field) -> Token {
         field.tokens.fetch_add(1, Ordering::SeqCst);
         Token(field.tokens.clone())
     }
@@ -79,7 +83,7 @@ pub enum Outcome {
     Wanted,
 }
 
-fn mode(random: &mut Random) -> CaptureMode {
+pub(super) fn mode(random: &mut Random) -> CaptureMode {
     [CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed][random.below(3)]
 }
 
