@@ -254,7 +254,6 @@ fn sim_a_profile_that_fails_leaves_nothing() {
         (Function::cuEventSynchronize, u64::MAX),
         (Function::cuEventElapsedTime, u64::MAX),
         (Function::cuGraphLaunch, u64::MAX),
-        (Function::cuGraphNodeGetEnabled, u64::MAX),
     ] {
         let (sim, setup) = simulation(SimConfig::new());
         {

@@ -72,7 +72,7 @@ pub use logged::{FailedOperation, Fork, LoggedOperation};
 pub use mode::{CaptureMode, ThreadCaptureMode};
 pub(crate) use open::OpenCaptures;
 pub use options::CaptureOptions;
-pub(crate) use recorded::{Recorded, Source};
+pub(crate) use recorded::Recorded;
 pub(crate) use recording::CapturePlace;
 pub use segment_capture::SegmentCapture;
 pub use segment_error::SegmentError;

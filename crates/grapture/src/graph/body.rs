@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::ptr;
 
 use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUgraph};
@@ -11,6 +11,7 @@ use crate::capture::{BodyPlace, StreamGraphCapture, capture_body};
 use crate::error::{CudaError, CudaResult};
 use crate::graph::body_nodes::{body_leaves, body_misfit};
 use crate::graph::conditional::{Branch, Condition, Decider, Decides, WordCondition};
+use crate::graph::notes::{Body, Branching, Inner};
 use crate::graph::steer::{steer, steering};
 use crate::graph::{CopyNode, FillNode, Graph, GraphKey, NodeId};
 use crate::launch::LaunchBuilder;
@@ -25,17 +26,6 @@ type Build<'a> = &'a mut dyn FnMut(usize, &mut GraphBody<'_>) -> CudaResult<()>;
 pub struct GraphBody<'a> {
     /// Its handle is the driver's, and is never destroyed here.
     graph: &'a mut Graph,
-}
-
-/// What a graph has because of conditional nodes.
-#[derive(Default)]
-pub(super) struct Branches {
-    /// The outermost graph that it is in, if it is the body of a conditional node.
-    body_of: Option<GraphKey>,
-    /// Conditions that the next conditional node by a word takes.
-    spare: Vec<Condition>,
-    /// Whether a conditional node of it is not whole.
-    incomplete: bool,
 }
 
 impl Graph {
@@ -175,11 +165,11 @@ impl Graph {
         build: Build<'_>,
     ) -> CudaResult<NodeId> {
         branch.check(self.context.driver())?;
-        let decider = condition.decider();
+        let (decider, line) = (condition.decider(), Location::caller());
         let mut own = None;
         let condition = match decider {
             Decider::Condition(condition) => condition,
-            Decider::Word(_) => own.insert(match self.branches().spare.pop() {
+            Decider::Word(_) => own.insert(match self.built().spare.pop() {
                 Some(spare) => spare,
                 None => self.condition(None)?,
             }),
@@ -187,7 +177,7 @@ impl Graph {
         let taken = condition.take(self.root())?;
         let mut made = Vec::new();
         let built = catch_unwind(AssertUnwindSafe(|| {
-            self.build_branch(branch, (&decider, condition), after, build, &mut made)
+            self.build_branch(branch, (&decider, condition), line, after, build, &mut made)
         }));
         if matches!(built, Ok(Ok(_))) {
             taken.keep();
@@ -195,24 +185,24 @@ impl Graph {
             drop(taken);
             self.unmake(made);
             // It cannot be destroyed, and would bar instantiation: the next word takes it.
-            self.branches().spare.extend(own);
+            self.built().spare.extend(own);
         }
         built.unwrap_or_else(|payload| resume_unwind(payload))
     }
 
     /// Puts the nodes that it adds into `made`, also if it fails.
-    #[track_caller]
     fn build_branch(
         &mut self,
         branch: Branch,
         (decider, condition): (&Decider<'_>, &Condition),
+        line: &'static Location<'static>,
         after: &[NodeId],
         build: Build<'_>,
         made: &mut Vec<NodeId>,
     ) -> CudaResult<NodeId> {
         let mut after = after.to_vec();
         if let Decider::Word(word) = decider {
-            after = vec![self.add_steering(condition, word, &after)?];
+            after = vec![self.add_steering(condition, word, line, &after)?];
             made.extend(&after);
         }
         let (context, mut bodies) = (self.context.clone(), Vec::new());
@@ -224,50 +214,61 @@ impl Graph {
             Ok(())
         })?;
         made.push(node);
-        let mut owners = Owners::here();
+        self.set_line(node, line);
+        let (mut owners, mut known) = (Owners::default(), Vec::with_capacity(bodies.len()));
+        owners.come_from(line);
         for (index, raw) in bodies.into_iter().enumerate() {
-            owners.retain_graph(self.build_body(raw, &mut |body| {
+            let (share, body) = self.build_body(raw, &mut |body| {
                 build(index, body)?;
                 match decider {
                     Decider::Word(word) if branch == Branch::While => {
                         let leaves = body.leaves()?;
-                        body.graph.add_steering(condition, word, &leaves).map(|_| ())
+                        body.graph.add_steering(condition, word, line, &leaves).map(|_| ())
                     }
                     _ => Ok(()),
                 }
-            })?);
+            })?;
+            owners.retain_graph(share);
+            known.push(body);
         }
+        let word = decider.word();
+        let branching = Branching::new(node.as_raw(), branch, condition, word, known);
+        self.built().notes.of(node).inner = Some(Inner::Branching(branching));
         let old = self.share_mut().set(node, owners);
         debug_assert!(old.is_none(), "the node is new");
         Ok(node)
     }
 
-    /// Adds the kernel by which a word decides.
-    #[track_caller]
+    /// Adds the kernel by which a word decides, for a node that came by that line.
     fn add_steering(
         &mut self,
         condition: &Condition,
         word: &WordCondition,
+        line: &'static Location<'static>,
         after: &[NodeId],
     ) -> CudaResult<NodeId> {
         let kernel = steering(&self.context)?;
         // SAFETY: the kernel takes a condition of this graph and the address of a word.
-        unsafe { self.add_kernel(steer(&kernel, condition, word), after) }
+        let node = unsafe { self.add_kernel(steer(&kernel, condition, word), after) }?;
+        self.set_line(node, line);
+        Ok(node)
     }
 
-    /// Has `build` fill a body of a node of this graph. Gives what the body uses.
+    /// Has `build` fill a body of a node of this graph. Gives what the body uses, and the body.
     fn build_body(
         &mut self,
         raw: CUgraph,
         build: &mut dyn FnMut(&mut GraphBody<'_>) -> CudaResult<()>,
-    ) -> CudaResult<Share> {
+    ) -> CudaResult<(Share, Body)> {
         let (context, share) = (self.context.clone(), Share::new(Owners::default()));
         // SAFETY: the body of a node that is not removed before this returns. The node has it for
         // itself: it is taken out of this value before that is dropped.
         let mut graph = unsafe { Graph::of(context, raw, GraphKey::new(), share) };
-        graph.branches().body_of = Some(self.root());
+        graph.built().body_of = Some(self.root());
         let built = catch_unwind(AssertUnwindSafe(|| build(&mut GraphBody { graph: &mut graph })));
         let lost = graph.raw != raw;
+        let notes =
+            if lost { Ok(Vec::new()) } else { graph.nodes().map(|nodes| graph.notes(&nodes)) };
         if lost {
             self.leak();
         } else {
@@ -279,7 +280,7 @@ impl Graph {
             return Err(incomplete());
         }
         graph.check_bodies()?;
-        Ok(graph.share().clone())
+        Ok((graph.share().clone(), Body { graph: raw, notes: notes? }))
     }
 
     /// Removes nodes that are of no use, the last first.
@@ -287,7 +288,7 @@ impl Graph {
         for node in made.into_iter().rev() {
             // A graph that was leaked has none of them any more.
             if self.require(node, "node").is_ok() && self.remove_node(node).is_err() {
-                self.branches().incomplete = true;
+                self.built().incomplete = true;
             }
         }
     }
@@ -305,23 +306,19 @@ impl Graph {
 
     /// The key of the outermost graph, in which conditions are made.
     pub(crate) fn root(&self) -> GraphKey {
-        let body_of = self.branches.as_ref().and_then(|branches| branches.body_of);
+        let body_of = self.built.as_ref().and_then(|built| built.body_of);
         body_of.unwrap_or(self.names().graph())
     }
 
     pub(super) fn is_body(&self) -> bool {
-        self.branches.as_ref().is_some_and(|branches| branches.body_of.is_some())
-    }
-
-    fn branches(&mut self) -> &mut Branches {
-        self.branches.get_or_insert_default()
+        self.built.as_ref().is_some_and(|built| built.body_of.is_some())
     }
 
     /// Refuses a graph of which a conditional node is not whole.
     #[inline]
     pub(super) fn check_bodies(&self) -> CudaResult<()> {
-        match &self.branches {
-            Some(branches) if branches.incomplete => Err(incomplete()),
+        match &self.built {
+            Some(built) if built.incomplete => Err(incomplete()),
             _ => Ok(()),
         }
     }
@@ -369,6 +366,7 @@ impl GraphBody<'_> {
     /// # Errors
     ///
     /// As [`Graph::add_copy`].
+    #[track_caller]
     pub fn add_copy(&mut self, copy: CopyNode, after: &[NodeId]) -> CudaResult<NodeId> {
         self.graph.add_copy(copy, after)
     }
@@ -378,6 +376,7 @@ impl GraphBody<'_> {
     /// # Errors
     ///
     /// As [`Graph::add_fill`].
+    #[track_caller]
     pub fn add_fill(&mut self, fill: FillNode, after: &[NodeId]) -> CudaResult<NodeId> {
         self.graph.add_fill(fill, after)
     }
@@ -387,6 +386,7 @@ impl GraphBody<'_> {
     /// # Errors
     ///
     /// As [`Graph::add_empty`].
+    #[track_caller]
     pub fn add_empty(&mut self, after: &[NodeId]) -> CudaResult<NodeId> {
         self.graph.add_empty(after)
     }
@@ -519,26 +519,28 @@ impl GraphBody<'_> {
         graph.require_driver(stream.context(), "stream")?;
         let after: CudaResult<Vec<_>> =
             after.iter().map(|node| graph.require(*node, "after")).collect();
-        let mut record = Some(record);
+        let (mut record, before) = (Some(record), graph.node_count()?);
         let place = BodyPlace {
             graph: graph.raw,
             root: graph.root(),
             after: &after?,
-            before: graph.node_count()?,
+            before,
             names: Some(graph.names().clone()),
             outer: None,
         };
         let captured = capture_body(stream, place, &mut |capture| {
             record.take().map_or(Ok(()), |record| record(capture))
         })?;
-        graph.branches().incomplete |= !matches!(captured.recorded, Ok(Ok(_)));
+        graph.built().incomplete |= !matches!(captured.recorded, Ok(Ok(_)));
         if captured.lost {
             // The driver destroyed it.
             graph.leak();
         }
         let last = captured.recorded.unwrap_or_else(|payload| resume_unwind(payload))?;
-        captured.owners.wait_until_ready().inspect_err(|_| graph.branches().incomplete = true)?;
+        captured.owners.wait_until_ready().inspect_err(|_| graph.built().incomplete = true)?;
         graph.share_mut().add(captured.owners);
+        let nodes = graph.nodes()?;
+        graph.keep_notes(nodes.get(before..).unwrap_or_default(), &captured.notes);
         Ok(last.into_iter().map(|node| graph.id(node)).collect())
     }
 

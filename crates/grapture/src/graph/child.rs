@@ -1,5 +1,7 @@
 //! Graphs within graphs.
 
+use std::sync::Arc;
+
 use grapture_sys::{
     CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE, CU_GRAPH_NODE_TYPE_GRAPH, CUDA_CHILD_GRAPH_NODE_PARAMS,
     CUgraphNodeParams,
@@ -9,7 +11,7 @@ use crate::driver::DriverVersion;
 use crate::error::{CudaError, CudaResult, check};
 use crate::graph::build::Place;
 use crate::graph::pools::refuse_shared_pools;
-use crate::graph::{Graph, NodeId};
+use crate::graph::{Graph, Inner, NodeId, Note};
 use crate::reclaim::drop_contained;
 use crate::retain::Owners;
 
@@ -45,14 +47,22 @@ impl Graph {
     pub fn add_child(&mut self, child: &Graph, after: &[NodeId]) -> CudaResult<NodeId> {
         self.require_driver(&child.context, "child")?;
         child.refuse_memory_nodes(NO_COPY)?;
-        self.insert(after, child.owners(), |place, node| {
+        let notes = child.inner_notes()?;
+        let node = self.insert(after, child.owners(), |place, node| {
             let Place { functions, graph, after, count } = *place;
             // SAFETY: two live graphs, and nodes of the first. The driver copies the second.
             check(unsafe {
                 (functions.cuGraphAddChildGraphNode)(node, graph, after, count, child.raw)
             })
             .map_err(|error| child.why_not(error, NO_COPY))
-        })
+        })?;
+        self.note_child(node, notes);
+        Ok(node)
+    }
+
+    /// Notes what is known of the nodes of a graph that a node runs.
+    fn note_child(&mut self, node: NodeId, notes: Option<Arc<[Note]>>) {
+        self.built().notes.of(node).inner = notes.map(Inner::Child);
     }
 
     /// Adds a node that runs another graph, which becomes its part, after the nodes `after`. The
@@ -74,6 +84,7 @@ impl Graph {
         if self.context.driver().version() < MOVES_SINCE {
             return Err(CudaError::NotSupported);
         }
+        let notes = child.inner_notes()?;
         let mut params =
             CUgraphNodeParams { type_: CU_GRAPH_NODE_TYPE_GRAPH, ..CUgraphNodeParams::default() };
         params.__bindgen_anon_1.graph = CUDA_CHILD_GRAPH_NODE_PARAMS {
@@ -89,6 +100,7 @@ impl Graph {
                 (functions.cuGraphAddNode_v2)(node, graph, after, full, count, &mut params)
             })
         })?;
+        self.note_child(node, notes);
         child.raw = std::ptr::null_mut();
         // Its memory nodes are this graph's now, and bar what they barred there.
         self.allocations.append(&mut child.allocations);
@@ -100,7 +112,7 @@ impl Graph {
     pub(super) fn set_child(&mut self, node: NodeId, child: &Graph) -> CudaResult<()> {
         self.require_driver(&child.context, "child")?;
         child.refuse_memory_nodes(NO_COPY)?;
-        let raw = self.require_at_any_depth(node, "node")?;
+        let (raw, notes) = (self.require_at_any_depth(node, "node")?, child.inner_notes()?);
         refuse_shared_pools(self.share(), &child.owners(), Some(node))?;
         let mut params =
             CUgraphNodeParams { type_: CU_GRAPH_NODE_TYPE_GRAPH, ..CUgraphNodeParams::default() };
@@ -110,6 +122,7 @@ impl Graph {
             .map_err(|error| child.why_not(error, NO_COPY))?;
         self.forget_within(node);
         self.edits.node(node);
+        self.note_child(node, notes);
         drop_contained(self.share_mut().set(node, child.owners()));
         Ok(())
     }

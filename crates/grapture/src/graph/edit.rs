@@ -115,13 +115,15 @@ impl Graph {
         let raw = self.require(node, "node")?;
         self.refuse_memory_nodes("its nodes cannot be removed")?;
         self.refuse_pools("its nodes cannot be removed")?;
+        // What is known of the others is known by their order, which changes.
+        self.settle(&self.nodes()?);
         // SAFETY: a node of this graph, whose name means nothing from here on.
         check(unsafe { (self.functions().cuGraphDestroyNode)(raw) })
             .map_err(|error| self.why_not(error, "its nodes cannot be removed"))?;
         self.forget_within(node);
         self.edits.place(node, None);
         self.names.remove(raw);
-        self.recorded.forget();
+        self.built().notes.remove(node);
         drop_contained(self.share_mut().remove(node));
         Ok(())
     }

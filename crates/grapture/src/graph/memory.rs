@@ -129,6 +129,7 @@ impl Graph {
     /// of another graph in `after`. [`NotSupported`](CudaError::NotSupported): the driver is older
     /// than 11.4. [`OutOfMemory`](CudaError::OutOfMemory): the address space is used up.
     #[doc(alias = "cuGraphAddMemAllocNode")]
+    #[track_caller]
     pub fn add_alloc<T: Pod>(
         &mut self,
         len: usize,
@@ -168,6 +169,7 @@ impl Graph {
     /// node of another graph in `after`, or a graph that was made executable before. As the driver
     /// answers.
     #[doc(alias = "cuGraphAddMemFreeNode")]
+    #[track_caller]
     pub fn add_free<T: Pod>(
         &mut self,
         memory: &GraphBuffer<T>,

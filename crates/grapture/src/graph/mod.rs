@@ -5,6 +5,7 @@ mod body;
 mod body_nodes;
 mod buckets;
 mod build;
+mod built;
 mod cache;
 mod captured;
 mod child;
@@ -24,10 +25,12 @@ mod launch_attributes;
 mod memory;
 mod node;
 mod node_ref;
+mod notes;
 mod params;
 mod pools;
 mod profile;
 mod read;
+mod rebuild;
 mod save;
 mod source;
 mod steer;
@@ -35,7 +38,6 @@ mod update;
 mod update_error;
 
 use std::cell::Cell;
-use std::collections::HashSet;
 use std::ffi::CString;
 use std::fmt;
 use std::marker::PhantomData;
@@ -58,11 +60,11 @@ use crate::topology::Topology;
 use crate::topology::names::Names;
 
 pub use batch_node::{BatchNode, MemoryOperation, WaitFor, Word};
-use body::Branches;
 pub use body::GraphBody;
-pub(crate) use body_nodes::{body_leaves, body_misfit};
+pub(crate) use body_nodes::{body_leaves, body_misfit, graph_nodes};
 pub use buckets::Buckets;
 pub(crate) use build::Place;
+use built::Built;
 pub use cache::{CacheCounters, CacheLimits, CachedExec, GraphCache};
 pub(crate) use captured::LentGraph;
 pub(crate) use conditional::Branch;
@@ -79,6 +81,7 @@ pub use memory::GraphBuffer;
 pub use node::{Edge, EdgeData, EdgePort, Node, NodeId, NodeKind};
 pub(crate) use node::{GraphKey, NodeNames};
 pub use node_ref::{NodeMut, NodeRef};
+pub(crate) use notes::{Body, Branching, Inner, Note};
 pub use params::{CopyEnd, NodeParams};
 pub use profile::{NodeProfile, Profile, Timing};
 use read::Reader;
@@ -110,8 +113,8 @@ pub struct Graph {
     clone_of: Option<GraphKey>,
     /// What the capture recorded that made it.
     pub(super) recorded: Recorded,
-    /// What conditional nodes need; none unless it is a body or one was built.
-    branches: Option<Box<Branches>>,
+    /// What was built by hand, if anything was.
+    built: Option<Box<Built>>,
     // Not `Sync`, see above (O8).
     _not_sync: PhantomData<Cell<()>>,
 }
@@ -241,14 +244,8 @@ impl Graph {
     ///
     /// As the driver answers.
     pub fn topology(&self) -> CudaResult<Topology> {
-        let reader = self.reader();
-        let nodes = self.nodes()?;
-        let kinds: Vec<_> = nodes.iter().map(Node::kind).collect();
-        let by_hand: HashSet<_> = self.share().edited_nodes().collect();
-        let added =
-            |index: usize| nodes.get(index).is_some_and(|node| by_hand.contains(&node.id()));
-        let sources = self.recorded.sources(&kinds, added).unwrap_or_default();
-        reader.described(&mut Names::new(&self.context), |index| sources.get(index).copied())
+        let notes = self.notes(&self.nodes()?);
+        self.reader().described(&mut Names::new(&self.context), &notes)
     }
 
     /// Makes the graph executable.
@@ -320,7 +317,7 @@ impl From<Captured> for Graph {
             allocations: Vec::new(),
             recorded,
             clone_of: None,
-            branches: None,
+            built: None,
             _not_sync: PhantomData,
         }
     }
@@ -339,7 +336,7 @@ impl Graph {
             allocations: Vec::new(),
             clone_of: None,
             recorded: Recorded::default(),
-            branches: self.branches.take(),
+            built: self.built.take(),
             _not_sync: PhantomData,
         }
     }
@@ -350,7 +347,7 @@ impl Graph {
             & self.allocations.is_empty()
             & self.clone_of.is_none()
             & self.inner.is_empty()
-            & self.branches.is_none();
+            & self.built.is_none();
         if !plain {
             return None;
         }

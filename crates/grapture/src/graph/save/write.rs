@@ -11,7 +11,7 @@ use crate::graph::save::format::{
     Place, SavedAddress, SavedArgument, SavedCopy, SavedEdge, SavedFill, SavedGraph, SavedKernel,
     SavedMemory, SavedModule, SavedNode, SavedNodes, hex,
 };
-use crate::graph::{Graph, NodeKind, NodeParams};
+use crate::graph::{Graph, NodeKind, NodeParams, Note};
 use crate::launch::KernelAttribute;
 use crate::topology::names::Names;
 
@@ -66,7 +66,7 @@ impl Writer<'_> {
         if kind == NodeKind::ChildGraph {
             return Ok(SavedNode::Child(self.nodes(&reader.child(node)?)?));
         }
-        match reader.params(node)? {
+        match reader.params(node, &Note::default())? {
             NodeParams::Empty => Ok(SavedNode::Empty),
             NodeParams::Kernel { name, grid, block, shared_bytes, arguments, attributes } => {
                 let arguments = arguments.ok_or_else(|| {

@@ -75,6 +75,13 @@ pub const ROWS: &[Row] = &[
         w.attempt(|| graph.profile(&w.stream, 2));
     })
     .tolerates(UNNAMED),
+    row("Graph::profile_of", |w| {
+        w.attempt(|| {
+            let build = || w.captured(|stream| stream.host_function(|| {}));
+            Graph::profile_of(&w.stream, 2, build)
+        });
+    })
+    .tolerates(UNNAMED),
     row("GraphExec::profile", |w| {
         let mut words = w.buffer();
         w.attempt(|| {
