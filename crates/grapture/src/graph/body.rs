@@ -174,20 +174,53 @@ impl Graph {
                 None => self.condition(None)?,
             }),
         };
-        let taken = condition.take(self.root())?;
+        let built = self.decide(branch, (&decider, condition), line, after, build);
+        if !matches!(built, Ok(Ok(_))) {
+            // It cannot be destroyed, and would bar instantiation: the next word takes it.
+            self.built().spare.extend(own);
+        }
+        built.unwrap_or_else(|payload| resume_unwind(payload))
+    }
+
+    /// Adds a conditional node that goes by a condition, whoever sets that.
+    #[track_caller]
+    pub(super) fn add_decided(
+        &mut self,
+        branch: Branch,
+        condition: &Condition,
+        after: &[NodeId],
+        build: Build<'_>,
+    ) -> CudaResult<NodeId> {
+        branch.check(self.context.driver())?;
+        let (decider, line) = (Decider::Condition(condition), Location::caller());
+        let built = self.decide(branch, (&decider, condition), line, after, build);
+        built.unwrap_or_else(|payload| resume_unwind(payload))
+    }
+
+    /// Adds a conditional node. What was made of it is removed if it fails, or panics.
+    fn decide(
+        &mut self,
+        branch: Branch,
+        (decider, condition): (&Decider<'_>, &Condition),
+        line: &'static Location<'static>,
+        after: &[NodeId],
+        build: Build<'_>,
+    ) -> std::thread::Result<CudaResult<NodeId>> {
+        let taken = match condition.take(self.root()) {
+            Ok(taken) => taken,
+            Err(error) => return Ok(Err(error)),
+        };
         let mut made = Vec::new();
         let built = catch_unwind(AssertUnwindSafe(|| {
-            self.build_branch(branch, (&decider, condition), line, after, build, &mut made)
+            self.build_branch(branch, (decider, condition), line, after, build, &mut made)
         }));
         if matches!(built, Ok(Ok(_))) {
             taken.keep();
         } else {
             drop(taken);
             self.unmake(made);
-            // It cannot be destroyed, and would bar instantiation: the next word takes it.
-            self.built().spare.extend(own);
         }
-        built.unwrap_or_else(|payload| resume_unwind(payload))
+        built
     }
 
     /// Puts the nodes that it adds into `made`, also if it fails.
@@ -542,6 +575,11 @@ impl GraphBody<'_> {
         let nodes = graph.nodes()?;
         graph.keep_notes(nodes.get(before..).unwrap_or_default(), &captured.notes);
         Ok(last.into_iter().map(|node| graph.id(node)).collect())
+    }
+
+    /// The body, to add what was checked.
+    pub(super) fn graph_mut(&mut self) -> &mut Graph {
+        self.graph
     }
 
     /// The nodes that no other waits for.

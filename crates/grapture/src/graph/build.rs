@@ -328,7 +328,7 @@ impl Graph {
         // Memory that a node of the graph allocates is there behind that node.
         for memory in owners.graph_memory() {
             let raw = self.require_memory(memory)?;
-            if !nodes.contains(&raw) {
+            if !self.is_ordered_exactly() && !nodes.contains(&raw) {
                 nodes.push(raw);
             }
         }

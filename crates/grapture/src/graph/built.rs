@@ -15,6 +15,8 @@ pub(super) struct Built {
     pub(super) spare: Vec<Condition>,
     /// Whether a conditional node of it is not whole.
     pub(super) incomplete: bool,
+    /// Whether nodes get the dependencies that are named and no others, while it is loaded.
+    pub(super) exact: bool,
     /// What is known of the nodes.
     pub(super) notes: Notes,
     /// If it is a copy that the library made: for each node of the original its own.
@@ -24,6 +26,16 @@ pub(super) struct Built {
 impl Graph {
     pub(super) fn built(&mut self) -> &mut Built {
         self.built.get_or_insert_default()
+    }
+
+    /// Has nodes get the dependencies that are named and no others: those of the memory that they use
+    /// are known to be among them.
+    pub(super) fn order_exactly(&mut self, exact: bool) {
+        self.built().exact = exact;
+    }
+
+    pub(super) fn is_ordered_exactly(&self) -> bool {
+        self.built.as_ref().is_some_and(|built| built.exact)
     }
 
     /// Notes the line by which a node was added.

@@ -47,8 +47,8 @@ pub struct Condition {
 /// word needs to know nothing of conditions.
 #[derive(Clone)]
 pub struct WordCondition {
-    address: CUdeviceptr,
-    owner: Arc<BufferInner>,
+    pub(super) address: CUdeviceptr,
+    pub(super) owner: Arc<BufferInner>,
 }
 
 /// What a conditional node can go by: a [`Condition`] or a [`WordCondition`].

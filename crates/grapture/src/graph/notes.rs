@@ -15,9 +15,18 @@ use crate::topology::{ConditionalForm, SourceLine};
 /// What is known of a node.
 #[derive(Clone, Default)]
 pub(crate) struct Note {
-    pub(crate) line: Option<&'static Location<'static>>,
+    pub(crate) line: Option<NoteLine>,
     pub(crate) label: Option<Arc<str>>,
     pub(crate) inner: Option<Inner>,
+}
+
+/// The line by which a node came.
+#[derive(Clone)]
+pub(crate) enum NoteLine {
+    /// Of this program.
+    Here(&'static Location<'static>),
+    /// As a file tells it.
+    Told(Arc<SourceLine>),
 }
 
 /// What is known of the graphs within a node.
@@ -80,11 +89,11 @@ impl Branching {
 impl Note {
     /// At a line of this program.
     pub(crate) fn at(line: &'static Location<'static>) -> Note {
-        Note { line: Some(line), ..Note::default() }
+        Note { line: Some(NoteLine::Here(line)), ..Note::default() }
     }
 
     pub(crate) fn set_line(&mut self, line: &'static Location<'static>) {
-        self.line = Some(line);
+        self.line = Some(NoteLine::Here(line));
     }
 
     /// Whether nothing is known, of the graphs within it either.
@@ -94,13 +103,16 @@ impl Note {
 
     /// Takes what is known by another one in its place.
     fn update(&mut self, other: &Note) {
-        self.line = other.line.or(self.line);
+        self.line = other.line.clone().or(self.line.take());
         self.label = other.label.clone().or(self.label.take());
         self.inner = other.inner.clone().or(self.inner.take());
     }
 
     pub(crate) fn source_line(&self) -> Option<SourceLine> {
-        self.line.map(SourceLine::from)
+        self.line.as_ref().map(|line| match line {
+            NoteLine::Here(line) => (*line).into(),
+            NoteLine::Told(line) => SourceLine::clone(line),
+        })
     }
 
     /// What is known of the nodes of a child graph.
@@ -198,6 +210,15 @@ impl Graph {
     pub(super) fn has_branchings(&self) -> bool {
         let built = || self.built.iter().flat_map(|built| built.notes.nodes.values());
         self.recorded.has_branchings() || built().any(|note| note.branching().is_some())
+    }
+
+    /// Notes the word that a conditional node goes by at last.
+    pub(super) fn note_word(&mut self, node: NodeId, word: Option<CUdeviceptr>) {
+        if let Some(Inner::Branching(branching)) = &mut self.built().notes.of(node).inner
+            && let Some(branching) = Arc::get_mut(branching)
+        {
+            branching.word = word;
+        }
     }
 
     /// Keeps what is known of these nodes by their names, and no more by their order.

@@ -57,6 +57,7 @@ mod recorder;
 mod refusals;
 mod regions;
 mod saved;
+mod saved_kinds;
 mod seeing;
 mod seeing_within;
 mod segments;
