@@ -47,7 +47,12 @@ impl Graph {
         for (node, note) in nodes.iter().zip(notes) {
             names.get(&node.id()).into_iter().for_each(|copy| built.notes.set(*copy, note.clone()));
         }
-        built.copied = names;
+        built.copied = names.clone();
+        for (node, copied) in names {
+            if let Some(place) = self.edits.place_of(node) {
+                copy.edits.place(copied, Some(place));
+            }
+        }
         copy.clone_of = Some(self.names.graph());
         Ok(copy)
     }
@@ -92,7 +97,7 @@ impl Rebuild<'_> {
             let raw = node.id().as_raw();
             let copy = match note.branching().cloned() {
                 Some(branching) => self.branching(from, &branching, into, note)?,
-                None => self.node(from, raw, node.kind(), into)?,
+                None => self.node(from, *node, into)?,
             };
             copies.push((raw, copy));
         }
@@ -150,14 +155,11 @@ impl Rebuild<'_> {
     }
 
     /// Adds a node that does what another one does.
-    fn node(
-        &self,
-        from: &Reader<'_>,
-        node: CUgraphNode,
-        kind: NodeKind,
-        into: CUgraph,
-    ) -> CudaResult<CUgraphNode> {
-        let (functions, context) = (self.graph.functions(), self.graph.context.as_raw());
+    fn node(&self, from: &Reader<'_>, node: Node, into: CUgraph) -> CudaResult<CUgraphNode> {
+        // The driver does not tell where copies and fills run.
+        let place = self.graph.edits.place_of(node.id()).unwrap_or(&self.graph.context);
+        let (functions, context) = (self.graph.functions(), place.as_raw());
+        let (node, kind) = (node.id().as_raw(), node.kind());
         let mut copy = ptr::null_mut();
         let none = ptr::null();
         match kind {
