@@ -99,6 +99,27 @@ impl StreamGraphCapture<'_> {
     /// Captures two bodies, of which the first runs if the condition is not zero and the second if
     /// it is. Else as [`if_`](StreamGraphCapture::if_).
     ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let wanted = DeviceBuffer::<u32>::zeroed(&context, 1)?;
+    /// let mut out = DeviceBuffer::<u32>::zeroed(&context, 2)?;
+    /// let (mut yes, mut no) = out.split_at_mut(1)?;
+    /// let condition = WordCondition::new(&wanted)?;
+    /// let graph = stream.capture(CaptureMode::ThreadLocal, |capture| {
+    ///     capture.if_else(
+    ///         &condition,
+    ///         |body| yes.fill(7, body.stream()),
+    ///         |body| no.fill(8, body.stream()),
+    ///     )
+    /// })?;
+    /// graph.instantiate()?.launch(&stream)?;
+    /// assert_eq!(out.to_vec(&stream)?, [0, 8]);
+    /// # Ok::<(), CudaError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`if_`](StreamGraphCapture::if_), but [`NotSupported`](CudaError::NotSupported) from a
@@ -160,6 +181,23 @@ impl StreamGraphCapture<'_> {
 
     /// Captures so many bodies, of which the one runs whose number, counted from 0, the condition
     /// is; none if there is none with that number. Else as [`if_`](StreamGraphCapture::if_).
+    ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let mut out = DeviceBuffer::<u32>::zeroed(&context, 3)?;
+    /// let graph = stream.capture(CaptureMode::ThreadLocal, |capture| {
+    ///     let condition = capture.condition(2)?;
+    ///     capture.switch(&condition, 3, |case, body| {
+    ///         out.view_mut(case..=case)?.fill(7, body.stream())
+    ///     })
+    /// })?;
+    /// graph.instantiate()?.launch(&stream)?;
+    /// assert_eq!(out.to_vec(&stream)?, [0, 0, 7]);
+    /// # Ok::<(), CudaError>(())
+    /// ```
     ///
     /// # Errors
     ///

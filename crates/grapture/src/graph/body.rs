@@ -1,32 +1,19 @@
-//! Conditional nodes of a graph that is built by hand, and their bodies.
+//! Conditional nodes of a graph that is built by hand.
 
-use std::fmt;
-use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::ptr;
 
 use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUgraph};
 
-use crate::capture::{BodyPlace, StreamGraphCapture, capture_body};
 use crate::error::{CudaError, CudaResult};
-use crate::graph::body_nodes::{body_leaves, body_misfit};
 use crate::graph::conditional::{Branch, Condition, Decider, Decides, WordCondition};
 use crate::graph::notes::{Body, Branching, Inner};
 use crate::graph::steer::{steer, steering};
-use crate::graph::{CopyNode, FillNode, Graph, GraphKey, NodeId};
-use crate::launch::LaunchBuilder;
+use crate::graph::{Graph, GraphBody, GraphKey, NodeId};
 use crate::retain::{Owners, Share};
-use crate::stream::Stream;
 
 /// Builds one body, by its number.
 type Build<'a> = &'a mut dyn FnMut(usize, &mut GraphBody<'_>) -> CudaResult<()>;
-
-/// The body of a conditional node: a graph that is part of the node. It has what a body can have;
-/// to read it, it is a [`Graph`].
-pub struct GraphBody<'a> {
-    /// Its handle is the driver's, and is never destroyed here.
-    graph: &'a mut Graph,
-}
 
 impl Graph {
     /// A new condition for one conditional node of this graph, or of a body in it. Each launch
@@ -88,6 +75,26 @@ impl Graph {
     /// Adds a node with two bodies, of which the first runs if the condition is not zero and the
     /// second if it is. Else as [`add_if`](Graph::add_if).
     ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let mut out = DeviceBuffer::<u32>::zeroed(&context, 2)?;
+    /// let mut yes = out.view_mut(..1)?;
+    /// let mut graph = Graph::new(&context)?;
+    /// let condition = graph.condition(0)?;
+    /// graph.add_if_else(
+    ///     &condition,
+    ///     &[],
+    ///     |body| body.add_fill(FillNode::new(&mut yes, 1)?, &[]).map(drop),
+    ///     |body| body.add_empty(&[]).map(drop),
+    /// )?;
+    /// graph.instantiate()?.launch(&stream)?;
+    /// assert_eq!(out.to_vec(&stream)?, [0, 0]);
+    /// # Ok::<(), CudaError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`add_if`](Graph::add_if), but [`NotSupported`](crate::CudaError::NotSupported) from a
@@ -114,6 +121,22 @@ impl Graph {
     /// Adds a node that runs a body as long as the condition is not zero, which is looked at
     /// before each round. Else as [`add_if`](Graph::add_if).
     ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let mut going = DeviceBuffer::from_slice(&context, &[1u32])?;
+    /// let mut graph = Graph::new(&context)?;
+    /// let condition = WordCondition::new(&going)?;
+    /// graph.add_while(&condition, &[], |body| {
+    ///     body.add_fill(FillNode::new(&mut going, 0)?, &[]).map(drop)
+    /// })?;
+    /// graph.instantiate()?.launch(&stream)?;
+    /// assert_eq!(going.to_vec(&stream)?, [0]);
+    /// # Ok::<(), CudaError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`add_if`](Graph::add_if).
@@ -136,6 +159,22 @@ impl Graph {
 
     /// Adds a node with so many bodies, of which the one runs whose number, counted from 0, the
     /// condition is; none if there is none with that number. Else as [`add_if`](Graph::add_if).
+    ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let mut out = DeviceBuffer::<u32>::zeroed(&context, 3)?;
+    /// let mut graph = Graph::new(&context)?;
+    /// let condition = graph.condition(2)?;
+    /// graph.add_switch(&condition, 3, &[], |case, body| {
+    ///     body.add_fill(FillNode::new(&mut out.view_mut(case..=case)?, 7)?, &[]).map(drop)
+    /// })?;
+    /// graph.instantiate()?.launch(&stream)?;
+    /// assert_eq!(out.to_vec(&stream)?, [0, 0, 7]);
+    /// # Ok::<(), CudaError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -328,7 +367,7 @@ impl Graph {
 
     /// Leaves the driver's graph for ever, and goes on with an empty one: a node of it has a body
     /// that the driver has destroyed, and to destroy the graph too would crash (measured).
-    fn leak(&mut self) {
+    pub(super) fn leak(&mut self) {
         tracing::error!("a graph with the broken body of a conditional node is leaked");
         let spare = Graph::new(&self.context);
         self.raw = ptr::null_mut();
@@ -364,234 +403,4 @@ fn incomplete() -> CudaError {
         "graph",
         "the body of a conditional node of it failed while it was made: make the graph again",
     )
-}
-
-impl Deref for GraphBody<'_> {
-    type Target = Graph;
-
-    fn deref(&self) -> &Graph {
-        self.graph
-    }
-}
-
-impl GraphBody<'_> {
-    /// [`Graph::add_kernel`].
-    ///
-    /// # Safety
-    ///
-    /// As for [`Graph::add_kernel`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Graph::add_kernel`].
-    #[track_caller]
-    pub unsafe fn add_kernel(
-        &mut self,
-        launch: LaunchBuilder<'_>,
-        after: &[NodeId],
-    ) -> CudaResult<NodeId> {
-        // SAFETY: the caller's promise.
-        unsafe { self.graph.add_kernel(launch, after) }
-    }
-
-    /// [`Graph::add_copy`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Graph::add_copy`].
-    #[track_caller]
-    pub fn add_copy(&mut self, copy: CopyNode, after: &[NodeId]) -> CudaResult<NodeId> {
-        self.graph.add_copy(copy, after)
-    }
-
-    /// [`Graph::add_fill`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Graph::add_fill`].
-    #[track_caller]
-    pub fn add_fill(&mut self, fill: FillNode, after: &[NodeId]) -> CudaResult<NodeId> {
-        self.graph.add_fill(fill, after)
-    }
-
-    /// [`Graph::add_empty`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Graph::add_empty`].
-    #[track_caller]
-    pub fn add_empty(&mut self, after: &[NodeId]) -> CudaResult<NodeId> {
-        self.graph.add_empty(after)
-    }
-
-    /// [`Graph::add_child`], for a graph with such nodes as a body can have.
-    ///
-    /// # Errors
-    ///
-    /// As [`Graph::add_child`]. [`Refused`](CudaError::Refused): a node that a body cannot have.
-    #[track_caller]
-    pub fn add_child(&mut self, child: &Graph, after: &[NodeId]) -> CudaResult<NodeId> {
-        // SAFETY: a live graph that is borrowed.
-        let misfit = unsafe { body_misfit(child.context(), child.as_raw()) }?;
-        if let Some((index, kind)) = misfit {
-            return Err(CudaError::refused(
-                CUDA_ERROR_INVALID_VALUE,
-                "child",
-                format!(
-                    "its node {index} is a {kind}, which a conditional node's body cannot have"
-                ),
-            ));
-        }
-        child.refuse_pools(
-            "a body that is built cannot have it: capture the body and embed it there",
-        )?;
-        self.graph.add_child(child, after)
-    }
-
-    /// [`Graph::condition`]: one for a node in this body.
-    ///
-    /// # Errors
-    ///
-    /// As [`Graph::condition`].
-    pub fn condition(&mut self, default: impl Into<Option<u32>>) -> CudaResult<Condition> {
-        self.graph.condition(default)
-    }
-
-    /// [`Graph::add_if`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Graph::add_if`].
-    #[track_caller]
-    pub fn add_if<F>(
-        &mut self,
-        condition: &impl Decides,
-        after: &[NodeId],
-        body: F,
-    ) -> CudaResult<NodeId>
-    where
-        F: FnOnce(&mut GraphBody<'_>) -> CudaResult<()>,
-    {
-        self.graph.add_if(condition, after, body)
-    }
-
-    /// [`Graph::add_if_else`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Graph::add_if_else`].
-    #[track_caller]
-    pub fn add_if_else<T, E>(
-        &mut self,
-        condition: &impl Decides,
-        after: &[NodeId],
-        then: T,
-        otherwise: E,
-    ) -> CudaResult<NodeId>
-    where
-        T: FnOnce(&mut GraphBody<'_>) -> CudaResult<()>,
-        E: FnOnce(&mut GraphBody<'_>) -> CudaResult<()>,
-    {
-        self.graph.add_if_else(condition, after, then, otherwise)
-    }
-
-    /// [`Graph::add_while`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Graph::add_while`].
-    #[track_caller]
-    pub fn add_while<F>(
-        &mut self,
-        condition: &impl Decides,
-        after: &[NodeId],
-        body: F,
-    ) -> CudaResult<NodeId>
-    where
-        F: FnOnce(&mut GraphBody<'_>) -> CudaResult<()>,
-    {
-        self.graph.add_while(condition, after, body)
-    }
-
-    /// [`Graph::add_switch`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Graph::add_switch`].
-    #[track_caller]
-    pub fn add_switch<F>(
-        &mut self,
-        condition: &impl Decides,
-        cases: u32,
-        after: &[NodeId],
-        body: F,
-    ) -> CudaResult<NodeId>
-    where
-        F: FnMut(usize, &mut GraphBody<'_>) -> CudaResult<()>,
-    {
-        self.graph.add_switch(condition, cases, after, body)
-    }
-
-    /// Captures what `record` submits to the stream into the body, after its nodes `after`, as
-    /// [`Stream::capture_into`] does for a graph. Gives the nodes that come last on the stream.
-    ///
-    /// # Errors
-    ///
-    /// What `record` gives; then the conditional node is not made. Else as
-    /// [`StreamGraphCapture::if_`].
-    pub fn capture<F>(
-        &mut self,
-        stream: &Stream,
-        after: &[NodeId],
-        record: F,
-    ) -> CudaResult<Vec<NodeId>>
-    where
-        F: FnOnce(&StreamGraphCapture<'_>) -> CudaResult<()>,
-    {
-        let graph = &mut *self.graph;
-        graph.require_driver(stream.context(), "stream")?;
-        let after: CudaResult<Vec<_>> =
-            after.iter().map(|node| graph.require(*node, "after")).collect();
-        let (mut record, before) = (Some(record), graph.node_count()?);
-        let place = BodyPlace {
-            graph: graph.raw,
-            root: graph.root(),
-            after: &after?,
-            before,
-            names: Some(graph.names().clone()),
-            outer: None,
-        };
-        let captured = capture_body(stream, place, &mut |capture| {
-            record.take().map_or(Ok(()), |record| record(capture))
-        })?;
-        graph.built().incomplete |= !matches!(captured.recorded, Ok(Ok(_)));
-        if captured.lost {
-            // The driver destroyed it.
-            graph.leak();
-        }
-        let last = captured.recorded.unwrap_or_else(|payload| resume_unwind(payload))?;
-        captured.owners.wait_until_ready().inspect_err(|_| graph.built().incomplete = true)?;
-        graph.share_mut().add(captured.owners);
-        let nodes = graph.nodes()?;
-        graph.keep_notes(nodes.get(before..).unwrap_or_default(), &captured.notes);
-        Ok(last.into_iter().map(|node| graph.id(node)).collect())
-    }
-
-    /// The body, to add what was checked.
-    pub(super) fn graph_mut(&mut self) -> &mut Graph {
-        self.graph
-    }
-
-    /// The nodes that no other waits for.
-    fn leaves(&self) -> CudaResult<Vec<NodeId>> {
-        // SAFETY: a live graph that is borrowed.
-        let leaves = unsafe { body_leaves(&self.graph.context, self.graph.raw, 0) }?;
-        Ok(leaves.into_iter().map(|node| self.graph.id(node)).collect())
-    }
-}
-
-impl fmt::Debug for GraphBody<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GraphBody").field("raw", &self.graph.raw).finish_non_exhaustive()
-    }
 }

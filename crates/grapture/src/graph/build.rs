@@ -245,6 +245,23 @@ impl Graph {
     /// Adds a node that records the event at every launch, after the nodes `after`, for work
     /// outside to wait for.
     ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let (half, mut words) = (Event::new(&context)?, DeviceBuffer::<u32>::zeroed(&context, 4)?);
+    /// let mut graph = Graph::new(&context)?;
+    /// let fill = graph.add_fill(FillNode::new(&mut words, 7)?, &[])?;
+    /// graph.add_event_record(&half, &[fill])?;
+    /// graph.instantiate()?.launch(&stream)?;
+    /// // Another stream goes on when the words are filled.
+    /// let other = Stream::new(&context)?;
+    /// half.wait(&other)?;
+    /// assert_eq!(words.to_vec(&other)?, [7; 4]);
+    /// # Ok::<(), CudaError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Refused`](CudaError::Refused): a node of another graph in `after`, or an event of another
@@ -266,6 +283,25 @@ impl Graph {
 
     /// Adds a node that waits, at every launch, for the event's last record outside, after the
     /// nodes `after`.
+    ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let (ready, mut words) = (Event::new(&context)?, DeviceBuffer::<u32>::zeroed(&context, 4)?);
+    /// let mut copies = DeviceBuffer::<u32>::zeroed(&context, 4)?;
+    /// let mut graph = Graph::new(&context)?;
+    /// let wait = graph.add_event_wait(&ready, &[])?;
+    /// graph.add_copy(CopyNode::device(&mut copies, &words)?, &[wait])?;
+    /// let exec = graph.instantiate()?;
+    /// let producer = Stream::new(&context)?;
+    /// words.fill(7, &producer)?;
+    /// ready.record(&producer)?;
+    /// exec.launch(&stream)?;
+    /// assert_eq!(copies.to_vec(&stream)?, [7; 4]);
+    /// # Ok::<(), CudaError>(())
+    /// ```
     ///
     /// # Errors
     ///

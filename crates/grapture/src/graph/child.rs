@@ -70,6 +70,21 @@ impl Graph {
     ///
     /// If it fails, the other graph is dropped.
     ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let mut scratching = Graph::new(&context)?;
+    /// let mut scratch = scratching.add_alloc::<u32>(16, &[])?;
+    /// scratching.add_fill(FillNode::new(&mut scratch, 7)?, &[])?;
+    /// scratching.add_free(&scratch, &[])?;
+    /// let mut graph = Graph::new(&context)?;
+    /// graph.add_child_moved(scratching, &[])?;
+    /// graph.instantiate()?.launch(&stream)?;
+    /// # Ok::<(), CudaError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Refused`](CudaError::Refused): a node of another graph in `after`, a graph of another

@@ -75,6 +75,18 @@ impl Graph {
 
     /// Has node `to` wait for node `from` no more, whatever the dependency carries.
     ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// let mut graph = Graph::new(&context)?;
+    /// let first = graph.add_empty(&[])?;
+    /// let second = graph.add_empty(&[first])?;
+    /// graph.remove_dependency(first, second)?;
+    /// assert!(graph.edges()?.is_empty());
+    /// # Ok::<(), CudaError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Refused`](CudaError::Refused): a node of another graph, a dependency that is not there, or
@@ -104,6 +116,18 @@ impl Graph {
     /// graph before can run it.
     ///
     /// What a captured node used stays with the graph: it is not known apart.
+    ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// let mut graph = Graph::new(&context)?;
+    /// let first = graph.add_empty(&[])?;
+    /// graph.add_empty(&[first])?;
+    /// graph.remove_node(first)?;
+    /// assert_eq!((graph.node_count()?, graph.edges()?.len()), (1, 0));
+    /// # Ok::<(), CudaError>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -19,6 +19,7 @@ mod exec_node;
 mod exec_owners;
 mod fill_node;
 mod follow;
+mod graph_body;
 mod inner;
 mod instantiate;
 mod launch_attributes;
@@ -60,7 +61,6 @@ use crate::topology::Topology;
 use crate::topology::names::Names;
 
 pub use batch_node::{BatchNode, MemoryOperation, WaitFor, Word};
-pub use body::GraphBody;
 pub(crate) use body_nodes::{body_leaves, body_misfit, graph_nodes};
 pub use buckets::Buckets;
 pub(crate) use build::Place;
@@ -75,6 +75,7 @@ pub use exec::GraphExec;
 pub(crate) use exec::launch_into_capture;
 pub use exec_node::ExecNode;
 pub use fill_node::FillNode;
+pub use graph_body::GraphBody;
 use inner::InnerGraphs;
 pub use instantiate::{InstantiateError, InstantiateFlags, InstantiateOptions, InstantiateResult};
 pub use memory::GraphBuffer;
@@ -259,6 +260,19 @@ impl Graph {
     }
 
     /// Writes the driver's own description of the graph to a file, in the language of Graphviz.
+    ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// let mut graph = Graph::new(&context)?;
+    /// graph.add_empty(&[])?;
+    /// let folder = tempfile::tempdir().unwrap();
+    /// let path = folder.path().join("graph.dot");
+    /// graph.write_debug_dot(&path, false)?;
+    /// assert!(std::fs::read_to_string(&path).unwrap().starts_with("digraph"));
+    /// # Ok::<(), CudaError>(())
+    /// ```
     ///
     /// # Errors
     ///

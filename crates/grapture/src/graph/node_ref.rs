@@ -172,6 +172,22 @@ impl fmt::Debug for NodeRef<'_> {
 /// A node of a graph, to change. What it used before is let go of when nothing that was made
 /// executable before can run it; what a captured node used stays with the graph, since it is not
 /// known apart.
+///
+/// ```
+/// # use grapture::*;
+/// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+/// # let context = Context::new(&driver.device(0)?)?;
+/// # let stream = Stream::new(&context)?;
+/// let mut words = DeviceBuffer::<u32>::zeroed(&context, 4)?;
+/// let mut graph = Graph::new(&context)?;
+/// let fill = graph.add_fill(FillNode::new(&mut words, 1)?, &[])?;
+/// let host = graph.add_host(|| {}, &[fill])?;
+/// graph.node_mut(fill)?.set_fill(FillNode::new(&mut words, 2)?)?;
+/// graph.node_mut(host)?.set_host(|| println!("filled"))?;
+/// assert!(graph.node(fill)?.line()?.is_some());
+/// assert_eq!(graph.node(fill)?.dependents()?[0].0, host);
+/// # Ok::<(), CudaError>(())
+/// ```
 pub struct NodeMut<'a> {
     graph: &'a mut Graph,
     id: NodeId,
