@@ -1,9 +1,11 @@
-//! `grapture`: a demo of capture and replay on a real image, and a doctor for the CUDA driver.
+//! `grapture`: a demo of capture and replay on a real image, a doctor for the CUDA driver, and a look at
+//! saved graphs.
 
 mod demo;
 mod doctor;
 mod driver;
 mod failure;
+mod show;
 
 use std::process::ExitCode;
 
@@ -33,12 +35,15 @@ enum Command {
     Demo(demo::Options),
     /// Says which CUDA driver there is, what it can do, and if there is none, why
     Doctor,
+    /// Shows a graph that was saved to a file, or what changed from one to another; needs no driver
+    Show(show::Options),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Demo(options) => demo::run(&options),
         Command::Doctor => doctor::run(),
+        Command::Show(options) => show::run(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

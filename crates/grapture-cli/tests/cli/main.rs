@@ -4,3 +4,4 @@ mod demo;
 mod doctor;
 mod program;
 mod reference;
+mod show;

@@ -212,9 +212,14 @@ impl StreamGraphCapture<'_> {
     #[track_caller]
     pub fn add_child(&self, child: &Graph, after: &[NodeId]) -> CudaResult<NodeId> {
         child.refuse_pools("embed it, which puts it into the order of the stream")?;
+        let notes = child.inner_notes()?;
         let mut adding = self.adding()?;
         let added = adding.graph.add_child(child, after);
-        self.added(adding, Operation::new(OperationKind::ChildGraph), added)
+        let added = self.added(adding, Operation::new(OperationKind::ChildGraph), added);
+        if let (Ok(_), Some(notes)) = (&added, notes) {
+            self.log.mark(|next, marks| marks.add_child(next, notes));
+        }
+        added
     }
 
     /// The graph that is being captured, to add a node to.

@@ -13,7 +13,8 @@ use grapture_sys::{
 };
 
 use crate::capture::{
-    CaptureError, CaptureLog, CaptureMode, CapturePlace, StreamGraphCapture, check_begin, into,
+    CaptureError, CaptureLog, CaptureMode, CapturePlace, Recorded, StreamGraphCapture, check_begin,
+    into,
 };
 use crate::error::{CudaError, CudaResult};
 use crate::graph::{GraphKey, NodeNames, body_leaves, body_misfit};
@@ -105,6 +106,8 @@ pub(crate) struct BodyRecord {
     pub(crate) recorded: std::thread::Result<CudaResult<Vec<CUgraphNode>>>,
     /// What is used by what was captured.
     pub(crate) owners: Owners,
+    /// What is known of what was captured.
+    pub(crate) notes: Recorded,
     /// Whether the driver has destroyed the body: the graph that it is in has to be leaked.
     pub(crate) lost: bool,
 }
@@ -129,13 +132,13 @@ pub(crate) fn capture_body(
         capture.nesting.check()
     }));
     let last = capture.last_nodes();
-    let (ended, owners) = capture.end_body(graph, before);
+    let (ended, owners, notes) = capture.end_body(graph, before);
     let recorded = recorded.map(|recorded| {
         recorded?;
         ended.map_err(CudaError::Capture)?;
         last
     });
-    Ok(BodyRecord { recorded, owners, lost: capture.nesting.is_lost() })
+    Ok(BodyRecord { recorded, owners, notes, lost: capture.nesting.is_lost() })
 }
 
 impl StreamGraphCapture<'_> {
@@ -169,8 +172,12 @@ impl StreamGraphCapture<'_> {
         ))
     }
 
-    /// Ends the capture of a body. Gives whether that was right, and what it uses.
-    fn end_body(&self, body: CUgraph, before: usize) -> (Result<(), Box<CaptureError>>, Owners) {
+    /// Ends the capture of a body. Gives whether that was right, what it uses, and what it recorded.
+    fn end_body(
+        &self,
+        body: CUgraph,
+        before: usize,
+    ) -> (Result<(), Box<CaptureError>>, Owners, Recorded) {
         // To end it unjoined would be to lose the body: it is joined, and then refused.
         let joined = self.join_leaves(body, before);
         let closed = self.close(mem::take, || {
@@ -184,7 +191,7 @@ impl StreamGraphCapture<'_> {
                 None => joined,
             }
         });
-        (closed.ended, closed.owners)
+        (closed.ended, closed.owners, closed.recorded)
     }
 
     /// Ends the driver's capture of a body, which is lost if that was not valid any more.

@@ -77,6 +77,7 @@ impl Graph {
         if !stream.driver().has(Function::cuStreamUpdateCaptureDependencies) {
             return Err(CudaError::NotSupported);
         }
+        let notes = self.inner_notes()?;
         let embedding = Embedding::prepare(self.share().pools(), stream)?;
         log.record_alone(
             stream,
@@ -86,6 +87,9 @@ impl Graph {
         )
         .ok_or_else(other_thread)??;
         embedding.made();
+        if let Some(notes) = notes {
+            log.mark(|next, marks| marks.add_child(next, notes));
+        }
         Ok(())
     }
 }

@@ -4,7 +4,7 @@ use std::panic::{Location, resume_unwind};
 
 use grapture_sys::{
     CU_STREAM_CAPTURE_STATUS_ACTIVE, CU_STREAM_SET_CAPTURE_DEPENDENCIES,
-    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, CUgraph,
+    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, CUgraph, CUgraphNode,
 };
 
 use crate::capture::StreamGraphCapture;
@@ -12,7 +12,9 @@ use crate::capture::body::{BodyPlace, BodyRecord, capture_body};
 use crate::capture::info::RawInfo;
 use crate::capture::nested::beside;
 use crate::error::{CudaError, CudaResult};
-use crate::graph::{Branch, Condition, Decider, Decides, Place, launch_steering};
+use crate::graph::{
+    Body, Branch, Branching, Condition, Decider, Decides, Place, graph_nodes, launch_steering,
+};
 use crate::operation::{Operation, OperationKind};
 use crate::reclaim::drop_contained;
 use crate::stream::Stream;
@@ -97,6 +99,27 @@ impl StreamGraphCapture<'_> {
     /// Captures two bodies, of which the first runs if the condition is not zero and the second if
     /// it is. Else as [`if_`](StreamGraphCapture::if_).
     ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let wanted = DeviceBuffer::<u32>::zeroed(&context, 1)?;
+    /// let mut out = DeviceBuffer::<u32>::zeroed(&context, 2)?;
+    /// let (mut yes, mut no) = out.split_at_mut(1)?;
+    /// let condition = WordCondition::new(&wanted)?;
+    /// let graph = stream.capture(CaptureMode::ThreadLocal, |capture| {
+    ///     capture.if_else(
+    ///         &condition,
+    ///         |body| yes.fill(7, body.stream()),
+    ///         |body| no.fill(8, body.stream()),
+    ///     )
+    /// })?;
+    /// graph.instantiate()?.launch(&stream)?;
+    /// assert_eq!(out.to_vec(&stream)?, [0, 8]);
+    /// # Ok::<(), CudaError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`if_`](StreamGraphCapture::if_), but [`NotSupported`](CudaError::NotSupported) from a
@@ -159,6 +182,23 @@ impl StreamGraphCapture<'_> {
     /// Captures so many bodies, of which the one runs whose number, counted from 0, the condition
     /// is; none if there is none with that number. Else as [`if_`](StreamGraphCapture::if_).
     ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let mut out = DeviceBuffer::<u32>::zeroed(&context, 3)?;
+    /// let graph = stream.capture(CaptureMode::ThreadLocal, |capture| {
+    ///     let condition = capture.condition(2)?;
+    ///     capture.switch(&condition, 3, |case, body| {
+    ///         out.view_mut(case..=case)?.fill(7, body.stream())
+    ///     })
+    /// })?;
+    /// graph.instantiate()?.launch(&stream)?;
+    /// assert_eq!(out.to_vec(&stream)?, [0, 0, 7]);
+    /// # Ok::<(), CudaError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`if_else`](StreamGraphCapture::if_else). [`Refused`](CudaError::Refused) for no cases.
@@ -197,11 +237,12 @@ impl StreamGraphCapture<'_> {
             fail();
             launch_steering(condition, word, self.stream)?;
         }
-        let bodies = self.add(branch, condition)?;
+        let (node, bodies) = self.add(branch, condition)?;
         taken.keep();
         // From here on the capture has a node whose bodies are not whole.
         fail();
         let suspended = self.log.suspend(line);
+        let mut known = Vec::with_capacity(bodies.len());
         for (index, body) in bodies.into_iter().enumerate() {
             let recorded = self.capture_body(body, &mut |capture| {
                 record(index, capture)?;
@@ -212,17 +253,28 @@ impl StreamGraphCapture<'_> {
                     _ => Ok(()),
                 }
             });
-            recorded.inspect_err(|error| _ = self.nesting.fail(error.code()))?;
+            let mut body = recorded.inspect_err(|error| _ = self.nesting.fail(error.code()))?;
+            if branch == Branch::While && decider.word().is_some() {
+                // The kernel that reads the word again is the last one, and came by this line.
+                body.notes.last_mut().into_iter().for_each(|note| note.set_line(line));
+            }
+            known.push(body);
         }
         drop(suspended);
+        let branching = Branching::new(node, branch, condition, decider.word(), known);
+        self.log.mark(|next, marks| marks.add_branching(next, branching));
         self.nesting.recover(before);
         Ok(())
     }
 
-    /// Adds a conditional node, which the stream's next operation waits for. Gives its bodies.
+    /// Adds a conditional node, which the stream's next operation waits for. Gives it and its bodies.
     #[track_caller]
-    fn add(&self, branch: Branch, condition: &Condition) -> CudaResult<Vec<CUgraph>> {
-        let mut bodies = Vec::new();
+    fn add(
+        &self,
+        branch: Branch,
+        condition: &Condition,
+    ) -> CudaResult<(CUgraphNode, Vec<CUgraph>)> {
+        let mut added_node = (std::ptr::null_mut(), Vec::new());
         let operation = Operation::new(OperationKind::Conditional);
         let added = self.log.record_alone(
             self.stream,
@@ -240,8 +292,8 @@ impl StreamGraphCapture<'_> {
                 // SAFETY: the graph and the nodes of a capture that is active, valid until the next
                 // call on it, which is this one: nobody else submits to it meanwhile.
                 let made = unsafe { branch.add(context, &place, info.edges, condition.handle) };
-                let (mut node, made) = made?;
-                bodies = made;
+                let (mut node, bodies) = made?;
+                added_node = (node, bodies);
                 let flags = CU_STREAM_SET_CAPTURE_DEPENDENCIES.0;
                 let moved = self.stream.with(|functions, raw| {
                     // SAFETY: a live stream that captures, and a node of its capture.
@@ -254,7 +306,7 @@ impl StreamGraphCapture<'_> {
             },
         );
         added.unwrap_or_else(|| Err(self.log.elsewhere()))?;
-        Ok(bodies)
+        Ok(added_node)
     }
 
     /// Captures one body, on a stream of its own.
@@ -262,12 +314,13 @@ impl StreamGraphCapture<'_> {
         &self,
         graph: CUgraph,
         record: &mut dyn FnMut(&StreamGraphCapture<'_>) -> CudaResult<()>,
-    ) -> CudaResult<()> {
+    ) -> CudaResult<Body> {
         let stream = beside(self.stream)?;
         let root = self.nesting.root(&self.log);
         let outer = Some((self.log.clone(), self.stream.clone()));
         let place = BodyPlace { graph, root, after: &[], before: 0, names: None, outer };
-        let BodyRecord { recorded, mut owners, lost } = capture_body(&stream, place, record)?;
+        let BodyRecord { recorded, mut owners, notes, lost } =
+            capture_body(&stream, place, record)?;
         if lost {
             self.nesting.lose();
         }
@@ -276,7 +329,10 @@ impl StreamGraphCapture<'_> {
         }
         // What was recorded before a failure is never run.
         drop_contained(owners);
-        recorded.unwrap_or_else(|payload| resume_unwind(payload)).map(|_| ())
+        recorded.unwrap_or_else(|payload| resume_unwind(payload))?;
+        // SAFETY: the body of a node of this capture, which is recorded and that nobody changes.
+        let nodes = unsafe { graph_nodes(self.stream.context(), graph) }?;
+        Ok(Body { graph, notes: notes.notes(&nodes, |_| false) })
     }
 }
 

@@ -16,7 +16,7 @@ use crate::capture::error::CaptureError;
 use crate::capture::gate::CaptureGate;
 use crate::capture::joins::id_of;
 use crate::capture::logged::{Fork, LoggedOperation};
-use crate::capture::recorded::{Labels, Recorded};
+use crate::capture::recorded::{Marks, Recorded};
 use crate::capture::recording::{Member, Recording, SharedRecording};
 use crate::error::{CudaError, CudaResult};
 use crate::graph::{GraphKey, NodeNames};
@@ -299,12 +299,12 @@ impl CaptureLog {
         Some(())
     }
 
-    /// Changes the labels, with the number of the operation that comes next. None on another thread
-    /// than the one that began the capture.
-    pub(super) fn label<R>(&self, change: impl FnOnce(usize, &mut Labels) -> R) -> Option<R> {
+    /// Changes what is known of the operations, with the number of the one that comes next. None on
+    /// another thread than the one that began the capture.
+    pub(super) fn mark<R>(&self, change: impl FnOnce(usize, &mut Marks) -> R) -> Option<R> {
         let mut own = self.own()?;
         let next = own.operations.len();
-        Some(change(next, &mut own.labels))
+        Some(change(next, &mut own.marks))
     }
 
     /// Makes `stream` part of the capture by `wait`, which has it wait for an event of it.
@@ -356,8 +356,8 @@ impl CaptureLog {
             Err(code) => Err(cause(&self.gate, &own, &shared, code)),
         };
         own.open = None;
-        let labels = std::mem::take(&mut own.labels);
-        let recorded = Recorded::new(&own.operations, labels);
+        let marks = std::mem::take(&mut own.marks);
+        let recorded = Recorded::new(&own.operations, marks);
         // Read before the owners go, which keep the kernels that the operations name.
         own.clear();
         let members = if shared.used { Some(shared.clear(&mut own.owners)) } else { None };

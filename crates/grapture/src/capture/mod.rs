@@ -76,7 +76,7 @@ pub use mode::{CaptureMode, ThreadCaptureMode};
 pub(crate) use open::OpenCaptures;
 pub use options::CaptureOptions;
 pub(crate) use place::CapturePlace;
-pub(crate) use recorded::{Recorded, Source};
+pub(crate) use recorded::Recorded;
 pub use segment_capture::SegmentCapture;
 pub use segment_error::SegmentError;
 pub use segments::{Segment, Segments};
@@ -239,6 +239,22 @@ impl<'s> StreamGraphCapture<'s> {
     }
 
     /// Ends the capture and gives the recording as a graph, not yet executable.
+    ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let mut words = DeviceBuffer::<u32>::zeroed(&context, 4)?;
+    /// let options = CaptureOptions::new(CaptureMode::ThreadLocal);
+    /// let capture = StreamGraphCapture::begin_with(&stream, options)?;
+    /// words.fill(7, &stream)?;
+    /// assert!(capture.is_active());
+    /// assert_eq!(capture.capture_status()?, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    /// let graph = capture.end_graph()?;
+    /// assert_eq!(graph.node_count()?, 1);
+    /// # Ok::<(), CudaError>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ use crate::capture::cause::{Cause, Failure};
 use crate::capture::gate::CaptureGate;
 use crate::capture::joins::{Entry, StreamId, id_of};
 use crate::capture::place::CapturePlace;
-use crate::capture::recorded::Labels;
+use crate::capture::recorded::Marks;
 use crate::error::{CudaError, CudaResult};
 use crate::graph::{GraphKey, NodeNames};
 use crate::memory::BufferInner;
@@ -28,7 +28,7 @@ pub(crate) struct Recording {
     pub(super) open: Option<GraphKey>,
     pub(super) operations: Vec<Operation>,
     pub(super) owners: Owners,
-    pub(super) labels: Labels,
+    pub(super) marks: Marks,
     /// Those operations that were recorded on another stream than the one that began the capture, in
     /// order.
     pub(super) elsewhere: Vec<(usize, StreamId)>,

@@ -118,8 +118,13 @@ impl BatchNode {
         target: &mut (impl DeviceSliceMut<W> + ?Sized),
         value: W,
     ) -> CudaResult<BatchNode> {
+        self.write_at(DeviceSlice::<W>::raw(target), value)
+    }
+
+    /// Next, writes the value to memory that begins there.
+    pub(super) fn write_at<W: Word>(self, target: RawSlice<'_>, value: W) -> CudaResult<BatchNode> {
         let kinds = (CU_STREAM_MEM_OP_WRITE_VALUE_32, CU_STREAM_MEM_OP_WRITE_VALUE_64);
-        self.word(DeviceSlice::<W>::raw(target), kinds, value, 0)
+        self.word(target, kinds, value, 0)
     }
 
     /// Next, waits for the first element of `source`.
@@ -132,9 +137,18 @@ impl BatchNode {
         source: &(impl DeviceSlice<W> + ?Sized),
         until: WaitFor<W>,
     ) -> CudaResult<BatchNode> {
+        self.wait_at(source.raw(), until)
+    }
+
+    /// Next, waits for the word of memory that begins there.
+    pub(super) fn wait_at<W: Word>(
+        self,
+        source: RawSlice<'_>,
+        until: WaitFor<W>,
+    ) -> CudaResult<BatchNode> {
         let (value, flags) = until.parts();
         let kinds = (CU_STREAM_MEM_OP_WAIT_VALUE_32, CU_STREAM_MEM_OP_WAIT_VALUE_64);
-        self.word(source.raw(), kinds, value, flags)
+        self.word(source, kinds, value, flags)
     }
 
     /// Next, a memory barrier: what comes later is seen by nobody who does not see what came

@@ -1,43 +1,20 @@
-//! Conditional nodes of a graph that is built by hand, and their bodies.
+//! Conditional nodes of a graph that is built by hand.
 
-use std::fmt;
-use std::ops::Deref;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::ptr;
 
 use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUgraph};
 
-use crate::capture::{BodyPlace, StreamGraphCapture, capture_body};
 use crate::error::{CudaError, CudaResult};
-use crate::graph::body_nodes::{body_leaves, body_misfit};
 use crate::graph::conditional::{Branch, Condition, Decider, Decides, WordCondition};
+use crate::graph::notes::{Body, Branching, Inner};
 use crate::graph::steer::{steer, steering};
-use crate::graph::{CopyNode, FillNode, Graph, GraphKey, NodeId};
-use crate::launch::LaunchBuilder;
+use crate::graph::{Graph, GraphBody, GraphKey, NodeId};
 use crate::retain::{Owners, Share};
-use crate::stream::Stream;
 use crate::tell::contained;
 
 /// Builds one body, by its number.
 type Build<'a> = &'a mut dyn FnMut(usize, &mut GraphBody<'_>) -> CudaResult<()>;
-
-/// The body of a conditional node: a graph that is part of the node. It has what a body can have;
-/// to read it, it is a [`Graph`].
-pub struct GraphBody<'a> {
-    /// Its handle is the driver's, and is never destroyed here.
-    graph: &'a mut Graph,
-}
-
-/// What a graph has because of conditional nodes.
-#[derive(Default)]
-pub(super) struct Branches {
-    /// The outermost graph that it is in, if it is the body of a conditional node.
-    body_of: Option<GraphKey>,
-    /// Conditions that the next conditional node by a word takes.
-    spare: Vec<Condition>,
-    /// Whether a conditional node of it is not whole.
-    incomplete: bool,
-}
 
 impl Graph {
     /// A new condition for one conditional node of this graph, or of a body in it. Each launch
@@ -99,6 +76,26 @@ impl Graph {
     /// Adds a node with two bodies, of which the first runs if the condition is not zero and the
     /// second if it is. Else as [`add_if`](Graph::add_if).
     ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let mut out = DeviceBuffer::<u32>::zeroed(&context, 2)?;
+    /// let mut yes = out.view_mut(..1)?;
+    /// let mut graph = Graph::new(&context)?;
+    /// let condition = graph.condition(0)?;
+    /// graph.add_if_else(
+    ///     &condition,
+    ///     &[],
+    ///     |body| body.add_fill(FillNode::new(&mut yes, 1)?, &[]).map(drop),
+    ///     |body| body.add_empty(&[]).map(drop),
+    /// )?;
+    /// graph.instantiate()?.launch(&stream)?;
+    /// assert_eq!(out.to_vec(&stream)?, [0, 0]);
+    /// # Ok::<(), CudaError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`add_if`](Graph::add_if), but [`NotSupported`](crate::CudaError::NotSupported) from a
@@ -125,6 +122,22 @@ impl Graph {
     /// Adds a node that runs a body as long as the condition is not zero, which is looked at
     /// before each round. Else as [`add_if`](Graph::add_if).
     ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let mut going = DeviceBuffer::from_slice(&context, &[1u32])?;
+    /// let mut graph = Graph::new(&context)?;
+    /// let condition = WordCondition::new(&going)?;
+    /// graph.add_while(&condition, &[], |body| {
+    ///     body.add_fill(FillNode::new(&mut going, 0)?, &[]).map(drop)
+    /// })?;
+    /// graph.instantiate()?.launch(&stream)?;
+    /// assert_eq!(going.to_vec(&stream)?, [0]);
+    /// # Ok::<(), CudaError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`add_if`](Graph::add_if).
@@ -147,6 +160,22 @@ impl Graph {
 
     /// Adds a node with so many bodies, of which the one runs whose number, counted from 0, the
     /// condition is; none if there is none with that number. Else as [`add_if`](Graph::add_if).
+    ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let mut out = DeviceBuffer::<u32>::zeroed(&context, 3)?;
+    /// let mut graph = Graph::new(&context)?;
+    /// let condition = graph.condition(2)?;
+    /// graph.add_switch(&condition, 3, &[], |case, body| {
+    ///     body.add_fill(FillNode::new(&mut out.view_mut(case..=case)?, 7)?, &[]).map(drop)
+    /// })?;
+    /// graph.instantiate()?.launch(&stream)?;
+    /// assert_eq!(out.to_vec(&stream)?, [0, 0, 7]);
+    /// # Ok::<(), CudaError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -176,44 +205,77 @@ impl Graph {
         build: Build<'_>,
     ) -> CudaResult<NodeId> {
         branch.check(self.context.driver())?;
-        let decider = condition.decider();
+        let (decider, line) = (condition.decider(), Location::caller());
         let mut own = None;
         let condition = match decider {
             Decider::Condition(condition) => condition,
-            Decider::Word(_) => own.insert(match self.branches().spare.pop() {
+            Decider::Word(_) => own.insert(match self.built().spare.pop() {
                 Some(spare) => spare,
                 None => self.condition(None)?,
             }),
         };
-        let taken = condition.take(self.root())?;
+        let built = self.decide(branch, (&decider, condition), line, after, build);
+        if !matches!(built, Ok(Ok(_))) {
+            // It cannot be destroyed, and would bar instantiation: the next word takes it.
+            self.built().spare.extend(own);
+        }
+        built.unwrap_or_else(|payload| resume_unwind(payload))
+    }
+
+    /// Adds a conditional node that goes by a condition, whoever sets that.
+    #[track_caller]
+    pub(super) fn add_decided(
+        &mut self,
+        branch: Branch,
+        condition: &Condition,
+        after: &[NodeId],
+        build: Build<'_>,
+    ) -> CudaResult<NodeId> {
+        branch.check(self.context.driver())?;
+        let (decider, line) = (Decider::Condition(condition), Location::caller());
+        let built = self.decide(branch, (&decider, condition), line, after, build);
+        built.unwrap_or_else(|payload| resume_unwind(payload))
+    }
+
+    /// Adds a conditional node. What was made of it is removed if it fails, or panics.
+    fn decide(
+        &mut self,
+        branch: Branch,
+        (decider, condition): (&Decider<'_>, &Condition),
+        line: &'static Location<'static>,
+        after: &[NodeId],
+        build: Build<'_>,
+    ) -> std::thread::Result<CudaResult<NodeId>> {
+        let taken = match condition.take(self.root()) {
+            Ok(taken) => taken,
+            Err(error) => return Ok(Err(error)),
+        };
         let mut made = Vec::new();
         let built = catch_unwind(AssertUnwindSafe(|| {
-            self.build_branch(branch, (&decider, condition), after, build, &mut made)
+            self.build_branch(branch, (decider, condition), line, after, build, &mut made)
         }));
         if matches!(built, Ok(Ok(_))) {
             taken.keep();
         } else {
             drop(taken);
             self.unmake(made);
-            // It cannot be destroyed, and would bar instantiation: the next word takes it.
-            self.branches().spare.extend(own);
         }
-        built.unwrap_or_else(|payload| resume_unwind(payload))
+        built
     }
 
     /// Puts the nodes that it adds into `made`, also if it fails.
-    #[track_caller]
     fn build_branch(
         &mut self,
         branch: Branch,
         (decider, condition): (&Decider<'_>, &Condition),
+        line: &'static Location<'static>,
         after: &[NodeId],
         build: Build<'_>,
         made: &mut Vec<NodeId>,
     ) -> CudaResult<NodeId> {
         let mut after = after.to_vec();
         if let Decider::Word(word) = decider {
-            after = vec![self.add_steering(condition, word, &after)?];
+            after = vec![self.add_steering(condition, word, line, &after)?];
             made.extend(&after);
         }
         let (context, mut bodies) = (self.context.clone(), Vec::new());
@@ -225,50 +287,61 @@ impl Graph {
             Ok(())
         })?;
         made.push(node);
-        let mut owners = Owners::here();
+        self.set_line(node, line);
+        let (mut owners, mut known) = (Owners::default(), Vec::with_capacity(bodies.len()));
+        owners.come_from(line);
         for (index, raw) in bodies.into_iter().enumerate() {
-            owners.retain_graph(self.build_body(raw, &mut |body| {
+            let (share, body) = self.build_body(raw, &mut |body| {
                 build(index, body)?;
                 match decider {
                     Decider::Word(word) if branch == Branch::While => {
                         let leaves = body.leaves()?;
-                        body.graph.add_steering(condition, word, &leaves).map(|_| ())
+                        body.graph.add_steering(condition, word, line, &leaves).map(|_| ())
                     }
                     _ => Ok(()),
                 }
-            })?);
+            })?;
+            owners.retain_graph(share);
+            known.push(body);
         }
+        let word = decider.word();
+        let branching = Branching::new(node.as_raw(), branch, condition, word, known);
+        self.built().notes.of(node).inner = Some(Inner::Branching(branching));
         let old = self.share_mut().set(node, owners);
         debug_assert!(old.is_none(), "the node is new");
         Ok(node)
     }
 
-    /// Adds the kernel by which a word decides.
-    #[track_caller]
+    /// Adds the kernel by which a word decides, for a node that came by that line.
     fn add_steering(
         &mut self,
         condition: &Condition,
         word: &WordCondition,
+        line: &'static Location<'static>,
         after: &[NodeId],
     ) -> CudaResult<NodeId> {
         let kernel = steering(&self.context)?;
         // SAFETY: the kernel takes a condition of this graph and the address of a word.
-        unsafe { self.add_kernel(steer(&kernel, condition, word), after) }
+        let node = unsafe { self.add_kernel(steer(&kernel, condition, word), after) }?;
+        self.set_line(node, line);
+        Ok(node)
     }
 
-    /// Has `build` fill a body of a node of this graph. Gives what the body uses.
+    /// Has `build` fill a body of a node of this graph. Gives what the body uses, and the body.
     fn build_body(
         &mut self,
         raw: CUgraph,
         build: &mut dyn FnMut(&mut GraphBody<'_>) -> CudaResult<()>,
-    ) -> CudaResult<Share> {
+    ) -> CudaResult<(Share, Body)> {
         let (context, share) = (self.context.clone(), Share::new(Owners::default()));
         // SAFETY: the body of a node that is not removed before this returns. The node has it for
         // itself: it is taken out of this value before that is dropped.
         let mut graph = unsafe { Graph::of(context, raw, GraphKey::new(), share) };
-        graph.branches().body_of = Some(self.root());
+        graph.built().body_of = Some(self.root());
         let built = catch_unwind(AssertUnwindSafe(|| build(&mut GraphBody { graph: &mut graph })));
         let lost = graph.raw != raw;
+        let notes =
+            if lost { Ok(Vec::new()) } else { graph.nodes().map(|nodes| graph.notes(&nodes)) };
         if lost {
             self.leak();
         } else {
@@ -280,7 +353,7 @@ impl Graph {
             return Err(incomplete());
         }
         graph.check_bodies()?;
-        Ok(graph.share().clone())
+        Ok((graph.share().clone(), Body { graph: raw, notes: notes? }))
     }
 
     /// Removes nodes that are of no use, the last first.
@@ -288,14 +361,14 @@ impl Graph {
         for node in made.into_iter().rev() {
             // A graph that was leaked has none of them any more.
             if self.require(node, "node").is_ok() && self.remove_node(node).is_err() {
-                self.branches().incomplete = true;
+                self.built().incomplete = true;
             }
         }
     }
 
     /// Leaves the driver's graph for ever, and goes on with an empty one: a node of it has a body
     /// that the driver has destroyed, and to destroy the graph too would crash (measured).
-    fn leak(&mut self) {
+    pub(super) fn leak(&mut self) {
         contained(|| {
             tracing::error!("a graph with the broken body of a conditional node is leaked");
         });
@@ -308,23 +381,19 @@ impl Graph {
 
     /// The key of the outermost graph, in which conditions are made.
     pub(crate) fn root(&self) -> GraphKey {
-        let body_of = self.branches.as_ref().and_then(|branches| branches.body_of);
+        let body_of = self.built.as_ref().and_then(|built| built.body_of);
         body_of.unwrap_or(self.names().graph())
     }
 
     pub(super) fn is_body(&self) -> bool {
-        self.branches.as_ref().is_some_and(|branches| branches.body_of.is_some())
-    }
-
-    fn branches(&mut self) -> &mut Branches {
-        self.branches.get_or_insert_default()
+        self.built.as_ref().is_some_and(|built| built.body_of.is_some())
     }
 
     /// Refuses a graph of which a conditional node is not whole.
     #[inline]
     pub(super) fn check_bodies(&self) -> CudaResult<()> {
-        match &self.branches {
-            Some(branches) if branches.incomplete => Err(incomplete()),
+        match &self.built {
+            Some(built) if built.incomplete => Err(incomplete()),
             _ => Ok(()),
         }
     }
@@ -337,224 +406,4 @@ fn incomplete() -> CudaError {
         "graph",
         "the body of a conditional node of it failed while it was made: make the graph again",
     )
-}
-
-impl Deref for GraphBody<'_> {
-    type Target = Graph;
-
-    fn deref(&self) -> &Graph {
-        self.graph
-    }
-}
-
-impl GraphBody<'_> {
-    /// [`Graph::add_kernel`].
-    ///
-    /// # Safety
-    ///
-    /// As for [`Graph::add_kernel`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Graph::add_kernel`].
-    #[track_caller]
-    pub unsafe fn add_kernel(
-        &mut self,
-        launch: LaunchBuilder<'_>,
-        after: &[NodeId],
-    ) -> CudaResult<NodeId> {
-        // SAFETY: the caller's promise.
-        unsafe { self.graph.add_kernel(launch, after) }
-    }
-
-    /// [`Graph::add_copy`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Graph::add_copy`].
-    pub fn add_copy(&mut self, copy: CopyNode, after: &[NodeId]) -> CudaResult<NodeId> {
-        self.graph.add_copy(copy, after)
-    }
-
-    /// [`Graph::add_fill`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Graph::add_fill`].
-    pub fn add_fill(&mut self, fill: FillNode, after: &[NodeId]) -> CudaResult<NodeId> {
-        self.graph.add_fill(fill, after)
-    }
-
-    /// [`Graph::add_empty`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Graph::add_empty`].
-    pub fn add_empty(&mut self, after: &[NodeId]) -> CudaResult<NodeId> {
-        self.graph.add_empty(after)
-    }
-
-    /// [`Graph::add_child`], for a graph with such nodes as a body can have.
-    ///
-    /// # Errors
-    ///
-    /// As [`Graph::add_child`]. [`Refused`](CudaError::Refused): a node that a body cannot have.
-    #[track_caller]
-    pub fn add_child(&mut self, child: &Graph, after: &[NodeId]) -> CudaResult<NodeId> {
-        // SAFETY: a live graph that is borrowed.
-        let misfit = unsafe { body_misfit(child.context(), child.as_raw()) }?;
-        if let Some((index, kind)) = misfit {
-            return Err(CudaError::refused(
-                CUDA_ERROR_INVALID_VALUE,
-                "child",
-                format!(
-                    "its node {index} is a {kind}, which a conditional node's body cannot have"
-                ),
-            ));
-        }
-        child.refuse_pools(
-            "a body that is built cannot have it: capture the body and embed it there",
-        )?;
-        self.graph.add_child(child, after)
-    }
-
-    /// [`Graph::condition`]: one for a node in this body.
-    ///
-    /// # Errors
-    ///
-    /// As [`Graph::condition`].
-    pub fn condition(&mut self, default: impl Into<Option<u32>>) -> CudaResult<Condition> {
-        self.graph.condition(default)
-    }
-
-    /// [`Graph::add_if`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Graph::add_if`].
-    #[track_caller]
-    pub fn add_if<F>(
-        &mut self,
-        condition: &impl Decides,
-        after: &[NodeId],
-        body: F,
-    ) -> CudaResult<NodeId>
-    where
-        F: FnOnce(&mut GraphBody<'_>) -> CudaResult<()>,
-    {
-        self.graph.add_if(condition, after, body)
-    }
-
-    /// [`Graph::add_if_else`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Graph::add_if_else`].
-    #[track_caller]
-    pub fn add_if_else<T, E>(
-        &mut self,
-        condition: &impl Decides,
-        after: &[NodeId],
-        then: T,
-        otherwise: E,
-    ) -> CudaResult<NodeId>
-    where
-        T: FnOnce(&mut GraphBody<'_>) -> CudaResult<()>,
-        E: FnOnce(&mut GraphBody<'_>) -> CudaResult<()>,
-    {
-        self.graph.add_if_else(condition, after, then, otherwise)
-    }
-
-    /// [`Graph::add_while`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Graph::add_while`].
-    #[track_caller]
-    pub fn add_while<F>(
-        &mut self,
-        condition: &impl Decides,
-        after: &[NodeId],
-        body: F,
-    ) -> CudaResult<NodeId>
-    where
-        F: FnOnce(&mut GraphBody<'_>) -> CudaResult<()>,
-    {
-        self.graph.add_while(condition, after, body)
-    }
-
-    /// [`Graph::add_switch`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Graph::add_switch`].
-    #[track_caller]
-    pub fn add_switch<F>(
-        &mut self,
-        condition: &impl Decides,
-        cases: u32,
-        after: &[NodeId],
-        body: F,
-    ) -> CudaResult<NodeId>
-    where
-        F: FnMut(usize, &mut GraphBody<'_>) -> CudaResult<()>,
-    {
-        self.graph.add_switch(condition, cases, after, body)
-    }
-
-    /// Captures what `record` submits to the stream into the body, after its nodes `after`, as
-    /// [`Stream::capture_into`] does for a graph. Gives the nodes that come last on the stream.
-    ///
-    /// # Errors
-    ///
-    /// What `record` gives; then the conditional node is not made. Else as
-    /// [`StreamGraphCapture::if_`].
-    pub fn capture<F>(
-        &mut self,
-        stream: &Stream,
-        after: &[NodeId],
-        record: F,
-    ) -> CudaResult<Vec<NodeId>>
-    where
-        F: FnOnce(&StreamGraphCapture<'_>) -> CudaResult<()>,
-    {
-        let graph = &mut *self.graph;
-        graph.require_driver(stream.context(), "stream")?;
-        let after: CudaResult<Vec<_>> =
-            after.iter().map(|node| graph.require(*node, "after")).collect();
-        let mut record = Some(record);
-        let place = BodyPlace {
-            graph: graph.raw,
-            root: graph.root(),
-            after: &after?,
-            before: graph.node_count()?,
-            names: Some(graph.names().clone()),
-            outer: None,
-        };
-        let captured = capture_body(stream, place, &mut |capture| {
-            record.take().map_or(Ok(()), |record| record(capture))
-        })?;
-        graph.branches().incomplete |= !matches!(captured.recorded, Ok(Ok(_)));
-        if captured.lost {
-            // The driver destroyed it.
-            graph.leak();
-        }
-        let last = captured.recorded.unwrap_or_else(|payload| resume_unwind(payload))?;
-        captured.owners.wait_until_ready().inspect_err(|_| graph.branches().incomplete = true)?;
-        graph.share_mut().add(captured.owners);
-        Ok(last.into_iter().map(|node| graph.id(node)).collect())
-    }
-
-    /// The nodes that no other waits for.
-    fn leaves(&self) -> CudaResult<Vec<NodeId>> {
-        // SAFETY: a live graph that is borrowed.
-        let leaves = unsafe { body_leaves(&self.graph.context, self.graph.raw, 0) }?;
-        Ok(leaves.into_iter().map(|node| self.graph.id(node)).collect())
-    }
-}
-
-impl fmt::Debug for GraphBody<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GraphBody").field("raw", &self.graph.raw).finish_non_exhaustive()
-    }
 }

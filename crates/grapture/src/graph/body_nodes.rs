@@ -6,8 +6,8 @@ use grapture_sys::{CUgraph, CUgraphNode};
 
 use crate::context::Context;
 use crate::error::CudaResult;
-use crate::graph::NodeKind;
 use crate::graph::read::Reader;
+use crate::graph::{GraphKey, Node, NodeKind, NodeNames};
 use crate::retain::{Owners, Share};
 
 /// The nodes of a graph, but for the first `before`, that no other waits for.
@@ -61,4 +61,18 @@ pub(crate) unsafe fn body_misfit(
         }
     }
     Ok(None)
+}
+
+/// The nodes of a graph, in the order in which they were made, and under names that none else has.
+///
+/// # Safety
+///
+/// As [`body_leaves`].
+pub(crate) unsafe fn graph_nodes(context: &Context, graph: CUgraph) -> CudaResult<Vec<Node>> {
+    let share = Share::new(Owners::default());
+    // SAFETY: the caller's promise. No name of a kernel is asked for.
+    let reader = unsafe { Reader::new(graph, context, &share) };
+    let names = NodeNames::of(GraphKey::new());
+    let nodes = reader.nodes()?.into_iter();
+    nodes.map(|raw| Ok(Node { id: names.id(raw), kind: reader.kind(raw)? })).collect()
 }

@@ -1,5 +1,6 @@
 //! Building a graph by hand.
 
+use std::panic::Location;
 use std::ptr;
 use std::sync::Arc;
 
@@ -111,7 +112,7 @@ impl Graph {
         self.require_place(launch.context(), "kernel")?;
         let owners = launch.owners();
         let context = self.context.clone();
-        launch.with_node(|params| {
+        let node = launch.with_node(|params| {
             self.insert(after, owners, |place, node| {
                 // SAFETY: the parameters are those of a live kernel, with live arguments of the
                 // right number and sizes (checked); the driver copies them in the call. What they
@@ -127,7 +128,9 @@ impl Graph {
                 }
                 Ok(())
             })
-        })
+        })?;
+        self.set_line(node, Location::caller());
+        Ok(node)
     }
 
     /// Adds a node that copies, after the nodes `after`.
@@ -137,6 +140,7 @@ impl Graph {
     /// [`Refused`](CudaError::Refused): a node of another graph in `after`, or memory of another
     /// context. As the driver answers.
     #[doc(alias = "cuGraphAddMemcpyNode")]
+    #[track_caller]
     pub fn add_copy(&mut self, copy: CopyNode, after: &[NodeId]) -> CudaResult<NodeId> {
         self.require_place(&copy.context, "copy")?;
         let (context, params) = (copy.context.as_raw(), copy.params);
@@ -158,6 +162,7 @@ impl Graph {
     ///
     /// As [`add_copy`](Graph::add_copy).
     #[doc(alias = "cuGraphAddMemsetNode")]
+    #[track_caller]
     pub fn add_fill(&mut self, fill: FillNode, after: &[NodeId]) -> CudaResult<NodeId> {
         self.require_place(&fill.context, "fill")?;
         let (context, params) = (fill.context.as_raw(), fill.params);
@@ -228,6 +233,7 @@ impl Graph {
     ///
     /// [`Refused`](CudaError::Refused): a node of another graph in `after`. As the driver answers.
     #[doc(alias = "cuGraphAddEmptyNode")]
+    #[track_caller]
     pub fn add_empty(&mut self, after: &[NodeId]) -> CudaResult<NodeId> {
         self.insert(after, Owners::default(), |place, node| {
             let Place { functions, graph, after, count } = *place;
@@ -238,6 +244,23 @@ impl Graph {
 
     /// Adds a node that records the event at every launch, after the nodes `after`, for work
     /// outside to wait for.
+    ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let (half, mut words) = (Event::new(&context)?, DeviceBuffer::<u32>::zeroed(&context, 4)?);
+    /// let mut graph = Graph::new(&context)?;
+    /// let fill = graph.add_fill(FillNode::new(&mut words, 7)?, &[])?;
+    /// graph.add_event_record(&half, &[fill])?;
+    /// graph.instantiate()?.launch(&stream)?;
+    /// // Another stream goes on when the words are filled.
+    /// let other = Stream::new(&context)?;
+    /// half.wait(&other)?;
+    /// assert_eq!(words.to_vec(&other)?, [7; 4]);
+    /// # Ok::<(), CudaError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -260,6 +283,25 @@ impl Graph {
 
     /// Adds a node that waits, at every launch, for the event's last record outside, after the
     /// nodes `after`.
+    ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let (ready, mut words) = (Event::new(&context)?, DeviceBuffer::<u32>::zeroed(&context, 4)?);
+    /// let mut copies = DeviceBuffer::<u32>::zeroed(&context, 4)?;
+    /// let mut graph = Graph::new(&context)?;
+    /// let wait = graph.add_event_wait(&ready, &[])?;
+    /// graph.add_copy(CopyNode::device(&mut copies, &words)?, &[wait])?;
+    /// let exec = graph.instantiate()?;
+    /// let producer = Stream::new(&context)?;
+    /// words.fill(7, &producer)?;
+    /// ready.record(&producer)?;
+    /// exec.launch(&stream)?;
+    /// assert_eq!(copies.to_vec(&stream)?, [7; 4]);
+    /// # Ok::<(), CudaError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -285,6 +327,7 @@ impl Graph {
     /// As [`add_copy`](Graph::add_copy). [`NotSupported`](CudaError::NotSupported): the driver is
     /// older than 11.7, or the device cannot do one of the operations.
     #[doc(alias = "cuGraphAddBatchMemOpNode")]
+    #[track_caller]
     pub fn add_batch(&mut self, mut batch: BatchNode, after: &[NodeId]) -> CudaResult<NodeId> {
         self.require_place(&batch.context, "batch")?;
         let owners = std::mem::take(&mut batch.owners);
@@ -299,7 +342,9 @@ impl Graph {
         })
     }
 
-    /// Adds a node by `add`, which may fail after it has made one, and keeps what it uses.
+    /// Adds a node by `add`, which may fail after it has made one, at the caller's line, and keeps
+    /// what it uses.
+    #[track_caller]
     pub(super) fn insert(
         &mut self,
         after: &[NodeId],
@@ -319,7 +364,7 @@ impl Graph {
         // Memory that a node of the graph allocates is there behind that node.
         for memory in owners.graph_memory() {
             let raw = self.require_memory(memory)?;
-            if !nodes.contains(&raw) {
+            if !self.is_ordered_exactly() && !nodes.contains(&raw) {
                 nodes.push(raw);
             }
         }
@@ -345,6 +390,7 @@ impl Graph {
             let old = self.share_mut().set(id, owners);
             debug_assert!(old.is_none(), "a name is of one node only");
         }
+        self.set_line(id, Location::caller());
         Ok(id)
     }
 
@@ -392,7 +438,7 @@ impl Graph {
 /// # Safety
 ///
 /// The parameters are those of a live kernel of the context, with its arguments.
-unsafe fn add_kernel(
+pub(super) unsafe fn add_kernel(
     context: &Context,
     place: &Place<'_>,
     node: &mut CUgraphNode,

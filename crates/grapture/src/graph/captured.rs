@@ -9,7 +9,7 @@ use crate::capture::Recorded;
 use crate::context::Context;
 use crate::drop_error::report;
 use crate::error::{CudaResult, check};
-use crate::graph::{BatchNode, CopyNode, FillNode, Graph, NodeId, NodeNames};
+use crate::graph::{BatchNode, CopyNode, FillNode, Graph, Node, NodeId, NodeNames};
 use crate::retain::{Owners, Share};
 use crate::stream::Stream;
 
@@ -91,15 +91,34 @@ impl Graph {
         recorded: Recorded,
     ) -> CudaResult<()> {
         self.edits.shape();
-        if let Err(error) = owners.wait_until_ready() {
-            self.drop_captured(target);
-            crate::reclaim::drop_contained(owners);
-            return Err(error);
-        }
+        let first = target.before.is_empty();
+        let ready = owners.wait_until_ready();
+        let nodes = match ready.and_then(|()| if first { Ok(Vec::new()) } else { self.nodes() }) {
+            Ok(nodes) => nodes,
+            Err(error) => {
+                self.drop_captured(target);
+                crate::reclaim::drop_contained(owners);
+                return Err(error);
+            }
+        };
         self.share_mut().add(owners);
-        // With other nodes before, which of them a capture made is known no more.
-        self.recorded = if target.before.is_empty() { recorded } else { Recorded::default() };
+        if first {
+            self.recorded = recorded;
+            return Ok(());
+        }
+        let is_new = |node: &Node| !target.before.contains(&node.id().as_raw());
+        let (new, old): (Vec<_>, Vec<_>) = nodes.into_iter().partition(is_new);
+        self.settle(&old);
+        self.keep_notes(&new, &recorded);
         Ok(())
+    }
+
+    /// Keeps what is known of nodes that a capture has added.
+    pub(super) fn keep_notes(&mut self, nodes: &[Node], recorded: &Recorded) {
+        let notes = recorded.notes(nodes, |_| false);
+        for (node, note) in nodes.iter().zip(notes) {
+            self.built().notes.set(node.id(), note);
+        }
     }
 
     /// Removes what a capture has added. Where that cannot be, the graph is empty afterwards.

@@ -1,5 +1,7 @@
 //! Graphs within graphs.
 
+use std::sync::Arc;
+
 use grapture_sys::{
     CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE, CU_GRAPH_NODE_TYPE_GRAPH, CUDA_CHILD_GRAPH_NODE_PARAMS,
     CUgraphNodeParams,
@@ -10,7 +12,7 @@ use crate::error::{CudaError, CudaResult, check};
 use crate::graph::build::Place;
 use crate::graph::edit::not_supported;
 use crate::graph::pools::refuse_shared_pools;
-use crate::graph::{Graph, Node, NodeId, NodeKind};
+use crate::graph::{Graph, Inner, Node, NodeId, NodeKind, Note};
 use crate::reclaim::drop_contained;
 use crate::retain::Owners;
 
@@ -44,14 +46,22 @@ impl Graph {
     pub fn add_child(&mut self, child: &Graph, after: &[NodeId]) -> CudaResult<NodeId> {
         self.require_driver(&child.context, "child")?;
         child.refuse_memory_nodes(NO_COPY)?;
-        self.insert(after, child.owners(), |place, node| {
+        let notes = child.inner_notes()?;
+        let node = self.insert(after, child.owners(), |place, node| {
             let Place { functions, graph, after, count } = *place;
             // SAFETY: two live graphs, and nodes of the first. The driver copies the second.
             check(unsafe {
                 (functions.cuGraphAddChildGraphNode)(node, graph, after, count, child.raw)
             })
             .map_err(|error| child.why_no_child(error, NO_COPY))
-        })
+        })?;
+        self.note_child(node, notes);
+        Ok(node)
+    }
+
+    /// Notes what is known of the nodes of a graph that a node runs.
+    fn note_child(&mut self, node: NodeId, notes: Option<Arc<[Note]>>) {
+        self.built().notes.of(node).inner = notes.map(Inner::Child);
     }
 
     /// Adds a node that runs another graph, which becomes its part, after the nodes `after`. The
@@ -59,6 +69,21 @@ impl Graph {
     /// moved either.
     ///
     /// If it fails, the other graph is dropped.
+    ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let mut scratching = Graph::new(&context)?;
+    /// let mut scratch = scratching.add_alloc::<u32>(16, &[])?;
+    /// scratching.add_fill(FillNode::new(&mut scratch, 7)?, &[])?;
+    /// scratching.add_free(&scratch, &[])?;
+    /// let mut graph = Graph::new(&context)?;
+    /// graph.add_child_moved(scratching, &[])?;
+    /// graph.instantiate()?.launch(&stream)?;
+    /// # Ok::<(), CudaError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -75,6 +100,7 @@ impl Graph {
         if self.context.driver().version() < MOVES_SINCE {
             return Err(CudaError::NotSupported);
         }
+        let notes = child.inner_notes()?;
         let mut params =
             CUgraphNodeParams { type_: CU_GRAPH_NODE_TYPE_GRAPH, ..CUgraphNodeParams::default() };
         params.__bindgen_anon_1.graph = CUDA_CHILD_GRAPH_NODE_PARAMS {
@@ -91,6 +117,7 @@ impl Graph {
             })
             .map_err(|error| child.why_no_child(error, "it cannot be moved into a node"))
         })?;
+        self.note_child(node, notes);
         child.give_away();
         // Its memory nodes are this graph's now, and bar what they barred there.
         self.allocations.append(&mut child.allocations);
@@ -123,7 +150,7 @@ impl Graph {
     pub(super) fn set_child(&mut self, node: NodeId, child: &Graph) -> CudaResult<()> {
         self.require_driver(&child.context, "child")?;
         child.refuse_memory_nodes(NO_COPY)?;
-        let raw = self.require_at_any_depth(node, "node")?;
+        let (raw, notes) = (self.require_at_any_depth(node, "node")?, child.inner_notes()?);
         refuse_shared_pools(self.share(), &child.owners(), Some(node))?;
         let mut params =
             CUgraphNodeParams { type_: CU_GRAPH_NODE_TYPE_GRAPH, ..CUgraphNodeParams::default() };
@@ -133,6 +160,7 @@ impl Graph {
             .map_err(|error| child.why_no_child(error, NO_COPY))?;
         self.forget_within(node);
         self.edits.node(node);
+        self.note_child(node, notes);
         drop_contained(self.share_mut().set(node, child.owners()));
         Ok(())
     }

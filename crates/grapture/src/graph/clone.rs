@@ -1,6 +1,7 @@
 //! Copies of graphs.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ptr;
 
 use grapture_sys::{CUDA_ERROR_INVALID_HANDLE, CUgraph, CUgraphNode};
@@ -11,7 +12,8 @@ use crate::graph::{Graph, GraphKey, NodeId};
 impl Graph {
     /// A copy of the graph, to change apart. What both own they own together.
     ///
-    /// The nodes of the copy have names of their own, which [`node_in`](Graph::node_in) gives.
+    /// The nodes of the copy have names of their own, which [`node_in`](Graph::node_in) gives. A graph
+    /// with conditional nodes, which the driver does not copy, is built again, node by node.
     ///
     /// ```
     /// # use grapture::*;
@@ -28,10 +30,13 @@ impl Graph {
     /// # Errors
     ///
     /// [`Refused`](CudaError::Refused): a graph with nodes that are there once, because they
-    /// allocate or free memory or are conditional. As the driver answers.
+    /// allocate or free memory. As the driver answers.
     #[doc(alias = "cuGraphClone")]
     pub fn try_clone(&self) -> CudaResult<Graph> {
         self.refuse_memory_nodes(NO_CLONE)?;
+        if self.has_branchings() {
+            return self.rebuilt().map_err(|error| self.why_not(error, NO_CLONE));
+        }
         let mut raw = ptr::null_mut();
         // SAFETY: a live graph and a live out-pointer.
         check(unsafe { (self.functions().cuGraphClone)(&mut raw, self.raw) })
@@ -42,10 +47,19 @@ impl Graph {
         let mut copy = unsafe { Graph::of(self.context.clone(), raw, GraphKey::new(), share) };
         copy.clone_of = Some(self.names.graph());
         let mut names = HashMap::new();
-        for node in self.share().edited_nodes() {
-            names.insert(node, self.counterpart(node, &copy, (0, raw))?);
+        let noted = self.built.iter().flat_map(|built| built.notes.nodes());
+        for node in self.share().edited_nodes().chain(noted) {
+            if let Entry::Vacant(unknown) = names.entry(node) {
+                unknown.insert(self.counterpart(node, &copy, (0, raw))?);
+            }
         }
-        *copy.share_mut() = self.share().renamed(|node| names.get(&node).copied());
+        let name = |node: NodeId| names.get(&node).copied();
+        *copy.share_mut() = self.share().renamed(name);
+        // The nodes are in the same order (measured).
+        copy.recorded = self.recorded.clone();
+        if let Some(built) = &self.built {
+            copy.built().notes = built.notes.renamed(name);
+        }
         Ok(copy)
     }
 
@@ -66,7 +80,11 @@ impl Graph {
                 "it is no clone of the graph: make one with `Graph::try_clone`",
             ));
         }
-        self.counterpart(node, clone, (0, clone.raw))
+        match clone.built.as_ref().filter(|built| !built.copied.is_empty()) {
+            // The driver knows nothing of a copy that was built.
+            Some(built) => self.counterpart_built(node, clone, &built.copied),
+            None => self.counterpart(node, clone, (0, clone.raw)),
+        }
     }
 
     pub(super) fn raw_node_in(&self, node: CUgraphNode, clone: CUgraph) -> CudaResult<CUgraphNode> {

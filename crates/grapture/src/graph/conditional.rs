@@ -35,6 +35,8 @@ pub struct Condition {
     pub(crate) handle: CUgraphConditionalHandle,
     /// The graph, in which all others are where it is set and where it decides.
     pub(crate) graph: GraphKey,
+    /// What each launch begins with; none: what the one before has left.
+    pub(crate) default: Option<u32>,
     /// Whether a node goes by it.
     taken: AtomicBool,
 }
@@ -45,8 +47,8 @@ pub struct Condition {
 /// word needs to know nothing of conditions.
 #[derive(Clone)]
 pub struct WordCondition {
-    address: CUdeviceptr,
-    owner: Arc<BufferInner>,
+    pub(super) address: CUdeviceptr,
+    pub(super) owner: Arc<BufferInner>,
 }
 
 /// What a conditional node can go by: a [`Condition`] or a [`WordCondition`].
@@ -65,6 +67,16 @@ pub enum Decider<'a> {
     Condition(&'a Condition),
     /// A word.
     Word(&'a WordCondition),
+}
+
+impl Decider<'_> {
+    /// The address of the word.
+    pub(crate) fn word(&self) -> Option<CUdeviceptr> {
+        match self {
+            Decider::Condition(_) => None,
+            Decider::Word(word) => Some(word.address),
+        }
+    }
 }
 
 /// How a conditional node chooses among its bodies.
@@ -135,7 +147,7 @@ impl Condition {
         let create = context.functions().cuGraphConditionalHandleCreate;
         // SAFETY: the caller's promise, a live context, and a live out-pointer.
         check(unsafe { create(&mut handle, raw, context.as_raw(), value, flags) })?;
-        Ok(Condition { handle, graph, taken: AtomicBool::new(false) })
+        Ok(Condition { handle, graph, default, taken: AtomicBool::new(false) })
     }
 
     /// Takes the condition for a node of the graph.

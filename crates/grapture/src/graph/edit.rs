@@ -75,6 +75,18 @@ impl Graph {
 
     /// Has node `to` wait for node `from` no more, whatever the dependency carries.
     ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// let mut graph = Graph::new(&context)?;
+    /// let first = graph.add_empty(&[])?;
+    /// let second = graph.add_empty(&[first])?;
+    /// graph.remove_dependency(first, second)?;
+    /// assert!(graph.edges()?.is_empty());
+    /// # Ok::<(), CudaError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Refused`](CudaError::Refused): a node of another graph, a dependency that is not there, or
@@ -105,6 +117,18 @@ impl Graph {
     ///
     /// What a captured node used stays with the graph: it is not known apart.
     ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// let mut graph = Graph::new(&context)?;
+    /// let first = graph.add_empty(&[])?;
+    /// graph.add_empty(&[first])?;
+    /// graph.remove_node(first)?;
+    /// assert_eq!((graph.node_count()?, graph.edges()?.len()), (1, 0));
+    /// # Ok::<(), CudaError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Refused`](CudaError::Refused): a node of another graph, or of a graph with nodes that
@@ -115,13 +139,15 @@ impl Graph {
         let raw = self.require(node, "node")?;
         self.refuse_memory_nodes("its nodes cannot be removed")?;
         self.refuse_pools("its nodes cannot be removed")?;
+        // What is known of the others is known by their order, which changes.
+        self.settle(&self.nodes()?);
         // SAFETY: a node of this graph, whose name means nothing from here on.
         check(unsafe { (self.functions().cuGraphDestroyNode)(raw) })
             .map_err(|error| self.why_not(error, "its nodes cannot be removed"))?;
         self.forget_within(node);
         self.edits.place(node, None);
         self.names.remove(raw);
-        self.recorded.forget();
+        self.built().notes.remove(node);
         drop_contained(self.share_mut().remove(node));
         Ok(())
     }

@@ -139,6 +139,19 @@ impl GraphExec {
     /// The graph that it was made of, if it came from
     /// [`StreamGraphCapture::end`](crate::StreamGraphCapture::end), which keeps it here. None after
     /// it was made anew from another graph by [`update`](GraphExec::update).
+    ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let mut words = DeviceBuffer::<u32>::zeroed(&context, 4)?;
+    /// let capture = StreamGraphCapture::begin(&stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)?;
+    /// words.fill(7, &stream)?;
+    /// let exec = capture.end()?;
+    /// assert_eq!(exec.graph().unwrap().node_count()?, exec.node_count());
+    /// # Ok::<(), CudaError>(())
+    /// ```
     pub fn graph(&self) -> Option<&Graph> {
         self.source.get(&self.context, self.key, self.owners.share())
     }
@@ -245,6 +258,19 @@ impl GraphExec {
 
     /// Whether all launches are done. Does not block. What was submitted to the stream of the last
     /// launch after it, and before this was first asked, has to be done too.
+    ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let exec = Graph::new(&context)?.instantiate()?;
+    /// exec.upload(&stream)?;
+    /// exec.launch(&stream)?;
+    /// stream.synchronize()?;
+    /// assert!(exec.is_done()?);
+    /// # Ok::<(), CudaError>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -1,6 +1,7 @@
 //! [`InnerGraphs`]: how nodes within embedded graphs are named to the graph that embeds them.
 
 use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
 
 use grapture_sys::{CUDA_ERROR_INVALID_HANDLE, CUgraph, CUgraphNode};
 
@@ -129,6 +130,28 @@ impl Graph {
         let embedded = copy.embedded(owner)?.raw;
         let found = self.raw_node_in(node.as_raw(), embedded)?;
         Ok(copy.id_within(copy.inner.number(owner, embedded), found))
+    }
+
+    /// The node of a copy that the library has built, by the copies of the graph's own nodes: the
+    /// embedded graphs have theirs in the same order.
+    pub(super) fn counterpart_built(
+        &self,
+        node: NodeId,
+        copy: &Graph,
+        copied: &HashMap<NodeId, NodeId>,
+    ) -> CudaResult<NodeId> {
+        if node.within == 0 {
+            let found = copied.get(&node).copied();
+            let there = found.filter(|found| copy.require(*found, "node").is_ok());
+            return there.ok_or(CudaError::InvalidValue);
+        }
+        let (owner, _) = self.inner.get(node.within).ok_or_else(|| gone("node"))?;
+        let place = self.embedded(owner)?.nodes()?.iter().position(|raw| *raw == node.as_raw());
+        let owner = self.counterpart_built(owner, copy, copied)?;
+        let embedded = copy.embedded(owner)?;
+        let found = place.and_then(|place| embedded.nodes().ok()?.get(place).copied());
+        let number = copy.inner.number(owner, embedded.raw);
+        found.map(|found| copy.id_within(number, found)).ok_or(CudaError::InvalidValue)
     }
 
     /// The node within a child graph node of `graph` that is the copy of `node`: the child graph

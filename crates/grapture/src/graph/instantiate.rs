@@ -68,6 +68,19 @@ impl InstantiateOptions {
 impl Graph {
     /// Makes the graph executable, with options.
     ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let mut graph = Graph::new(&context)?;
+    /// graph.add_empty(&[])?;
+    /// let options = InstantiateOptions::new().upload_on(&stream);
+    /// let exec = graph.instantiate_with(&options.flags(InstantiateFlags::USE_NODE_PRIORITY))?;
+    /// assert_eq!(exec.flags()?, InstantiateFlags::USE_NODE_PRIORITY);
+    /// # Ok::<(), CudaError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Instantiate`](CudaError::Instantiate), with the reason and the node where the driver

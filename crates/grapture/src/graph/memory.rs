@@ -136,7 +136,19 @@ impl Graph {
         len: usize,
         after: &[NodeId],
     ) -> CudaResult<GraphBuffer<T>> {
-        let bytes = size_of_elements::<T>(len)?;
+        let inner = self.alloc_memory(size_of_elements::<T>(len)?, after)?;
+        // INVARIANT: `alloc_memory` made it so.
+        let node = inner.graph_memory().expect("a node of a graph allocates it").allocated_by;
+        Ok(GraphBuffer { inner, node, len, _elements: PhantomData })
+    }
+
+    /// Adds a node that allocates so many bytes.
+    #[track_caller]
+    pub(super) fn alloc_memory(
+        &mut self,
+        bytes: usize,
+        after: &[NodeId],
+    ) -> CudaResult<Arc<BufferInner>> {
         if bytes == 0 {
             return Err(CudaError::refused(
                 CUDA_ERROR_INVALID_VALUE,
@@ -162,7 +174,7 @@ impl Graph {
         // A node that was just made has none yet.
         drop_contained(self.share_mut().set(node, owners));
         self.allocations.push(inner.clone());
-        Ok(GraphBuffer { inner, node, len, _elements: PhantomData })
+        Ok(inner)
     }
 
     /// Adds a node that frees the memory, after the nodes `after` and all that use it. Nothing that
@@ -174,18 +186,31 @@ impl Graph {
     /// node of another graph in `after`, or a graph that was made executable before. As the driver
     /// answers.
     #[doc(alias = "cuGraphAddMemFreeNode")]
+    #[track_caller]
     pub fn add_free<T: Pod>(
         &mut self,
         memory: &GraphBuffer<T>,
         after: &[NodeId],
     ) -> CudaResult<NodeId> {
-        // INVARIANT: `add_alloc` made it so.
-        let known = memory.inner.graph_memory().expect("a node of a graph allocates it");
+        self.free_memory(&memory.inner, after)
+    }
+
+    /// Adds a node that frees what [`alloc_memory`](Graph::alloc_memory) gave.
+    #[track_caller]
+    pub(super) fn free_memory(
+        &mut self,
+        memory: &BufferInner,
+        after: &[NodeId],
+    ) -> CudaResult<NodeId> {
+        // INVARIANT: `alloc_memory` made it so.
+        let known = memory.graph_memory().expect("a node of a graph allocates it");
         self.require_memory(known)?;
         let mut after = after.to_vec();
-        after.push(known.allocated_by);
-        after.extend(known.users());
-        let address = memory.inner.address();
+        if !self.is_ordered_exactly() {
+            after.push(known.allocated_by);
+            after.extend(known.users());
+        }
+        let address = memory.address();
         let node = self.insert(&after, Owners::default(), |place, node| {
             let Place { functions, graph, after, count } = *place;
             // SAFETY: a live graph, nodes of it, and the address that one of them allocates.

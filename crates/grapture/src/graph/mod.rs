@@ -5,6 +5,7 @@ mod body;
 mod body_nodes;
 mod buckets;
 mod build;
+mod built;
 mod cache;
 mod captured;
 mod child;
@@ -18,16 +19,19 @@ mod exec_node;
 mod exec_owners;
 mod fill_node;
 mod follow;
+mod graph_body;
 mod inner;
 mod instantiate;
 mod launch_attributes;
 mod memory;
 mod node;
 mod node_ref;
+mod notes;
 mod params;
 mod pools;
 mod profile;
 mod read;
+mod rebuild;
 mod save;
 mod source;
 mod steer;
@@ -35,7 +39,6 @@ mod update;
 mod update_error;
 
 use std::cell::Cell;
-use std::collections::HashSet;
 use std::ffi::CString;
 use std::fmt;
 use std::marker::PhantomData;
@@ -58,11 +61,10 @@ use crate::topology::Topology;
 use crate::topology::names::Names;
 
 pub use batch_node::{BatchNode, MemoryOperation, WaitFor, Word};
-use body::Branches;
-pub use body::GraphBody;
-pub(crate) use body_nodes::{body_leaves, body_misfit};
+pub(crate) use body_nodes::{body_leaves, body_misfit, graph_nodes};
 pub use buckets::Buckets;
 pub(crate) use build::Place;
+use built::Built;
 pub use cache::{CacheCounters, CacheLimits, CachedExec, GraphCache};
 pub(crate) use captured::LentGraph;
 pub(crate) use conditional::Branch;
@@ -73,12 +75,14 @@ pub use exec::GraphExec;
 pub(crate) use exec::launch_into_capture;
 pub use exec_node::ExecNode;
 pub use fill_node::FillNode;
+pub use graph_body::GraphBody;
 use inner::InnerGraphs;
 pub use instantiate::{InstantiateError, InstantiateFlags, InstantiateOptions, InstantiateResult};
 pub use memory::GraphBuffer;
 pub use node::{Edge, EdgeData, EdgePort, Node, NodeId, NodeKind};
 pub(crate) use node::{GraphKey, NodeNames};
 pub use node_ref::{NodeMut, NodeRef};
+pub(crate) use notes::{Body, Branching, Inner, Note};
 pub use params::{CopyEnd, NodeParams};
 pub use profile::{NodeProfile, Profile, Timing};
 use read::Reader;
@@ -110,8 +114,8 @@ pub struct Graph {
     clone_of: Option<GraphKey>,
     /// What the capture recorded that made it.
     pub(super) recorded: Recorded,
-    /// What conditional nodes need; none unless it is a body or one was built.
-    branches: Option<Box<Branches>>,
+    /// What was built by hand, if anything was.
+    built: Option<Box<Built>>,
     // Not `Sync`, see above (O8).
     _not_sync: PhantomData<Cell<()>>,
 }
@@ -241,14 +245,8 @@ impl Graph {
     ///
     /// As the driver answers.
     pub fn topology(&self) -> CudaResult<Topology> {
-        let reader = self.reader();
-        let nodes = self.nodes()?;
-        let kinds: Vec<_> = nodes.iter().map(Node::kind).collect();
-        let by_hand: HashSet<_> = self.share().edited_nodes().collect();
-        let added =
-            |index: usize| nodes.get(index).is_some_and(|node| by_hand.contains(&node.id()));
-        let sources = self.recorded.sources(&kinds, added).unwrap_or_default();
-        reader.described(&mut Names::new(&self.context), |index| sources.get(index).copied())
+        let notes = self.notes(&self.nodes()?);
+        self.reader().described(&mut Names::new(&self.context), &notes)
     }
 
     /// Makes the graph executable.
@@ -262,6 +260,19 @@ impl Graph {
     }
 
     /// Writes the driver's own description of the graph to a file, in the language of Graphviz.
+    ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// let mut graph = Graph::new(&context)?;
+    /// graph.add_empty(&[])?;
+    /// let folder = tempfile::tempdir().unwrap();
+    /// let path = folder.path().join("graph.dot");
+    /// graph.write_debug_dot(&path, false)?;
+    /// assert!(std::fs::read_to_string(&path).unwrap().starts_with("digraph"));
+    /// # Ok::<(), CudaError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -320,7 +331,7 @@ impl From<Captured> for Graph {
             allocations: Vec::new(),
             recorded,
             clone_of: None,
-            branches: None,
+            built: None,
             _not_sync: PhantomData,
         }
     }
@@ -339,7 +350,7 @@ impl Graph {
             allocations: Vec::new(),
             clone_of: None,
             recorded: Recorded::default(),
-            branches: self.branches.take(),
+            built: self.built.take(),
             _not_sync: PhantomData,
         }
     }
@@ -350,7 +361,7 @@ impl Graph {
             & self.allocations.is_empty()
             & self.clone_of.is_none()
             & self.inner.is_empty()
-            & self.branches.is_none();
+            & self.built.is_none();
         if !plain {
             return None;
         }

@@ -14,13 +14,17 @@ use crate::context::Context;
 use crate::driver::several_contexts;
 use crate::error::{CudaError, CudaResult, check};
 use crate::event::Event;
+use crate::graph::notes::has_graphs;
 use crate::graph::pools::refuse_shared_pools;
 use crate::graph::read::Side;
-use crate::graph::{BatchNode, CopyNode, EdgeData, FillNode, Graph, NodeId, NodeKind, NodeParams};
+use crate::graph::{
+    BatchNode, CopyNode, EdgeData, FillNode, Graph, NodeId, NodeKind, NodeParams, Note,
+};
 use crate::host_function::Call;
 use crate::launch::{KernelAttribute, LaunchBuilder, before_contexts, check_cluster};
 use crate::reclaim::drop_contained;
 use crate::retain::Owners;
+use crate::topology::SourceLine;
 
 impl Graph {
     /// A node, to look at.
@@ -109,7 +113,28 @@ impl<'a> NodeRef<'a> {
     #[doc(alias = "cuGraphChildGraphNodeGetGraph")]
     #[doc(alias = "cuGraphMemAllocNodeGetParams")]
     pub fn params(&self) -> CudaResult<NodeParams> {
-        self.graph.reader().params(self.raw)
+        // The driver tells nothing of what conditional nodes do, and no lines of nodes within.
+        let known = has_graphs(self.kind).then(|| self.graph.note(self.id)).transpose()?;
+        self.graph.reader().params(self.raw, &known.unwrap_or_default())
+    }
+
+    /// Its label, by [`Graph::set_label`] or
+    /// [`StreamGraphCapture::labelled`](crate::StreamGraphCapture::labelled).
+    ///
+    /// # Errors
+    ///
+    /// As the driver answers.
+    pub fn label(&self) -> CudaResult<Option<String>> {
+        Ok(self.graph.note(self.id)?.label.map(|label| label.as_ref().to_owned()))
+    }
+
+    /// The line of the program that recorded or added it, if that is known.
+    ///
+    /// # Errors
+    ///
+    /// As the driver answers.
+    pub fn line(&self) -> CudaResult<Option<SourceLine>> {
+        Ok(self.graph.note(self.id)?.source_line())
     }
 
     /// The nodes that it waits for, and for what of them.
@@ -147,6 +172,22 @@ impl fmt::Debug for NodeRef<'_> {
 /// A node of a graph, to change. What it used before is let go of when nothing that was made
 /// executable before can run it; what a captured node used stays with the graph, since it is not
 /// known apart.
+///
+/// ```
+/// # use grapture::*;
+/// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+/// # let context = Context::new(&driver.device(0)?)?;
+/// # let stream = Stream::new(&context)?;
+/// let mut words = DeviceBuffer::<u32>::zeroed(&context, 4)?;
+/// let mut graph = Graph::new(&context)?;
+/// let fill = graph.add_fill(FillNode::new(&mut words, 1)?, &[])?;
+/// let host = graph.add_host(|| {}, &[fill])?;
+/// graph.node_mut(fill)?.set_fill(FillNode::new(&mut words, 2)?)?;
+/// graph.node_mut(host)?.set_host(|| println!("filled"))?;
+/// assert!(graph.node(fill)?.line()?.is_some());
+/// assert_eq!(graph.node(fill)?.dependents()?[0].0, host);
+/// # Ok::<(), CudaError>(())
+/// ```
 pub struct NodeMut<'a> {
     graph: &'a mut Graph,
     id: NodeId,
@@ -200,7 +241,8 @@ impl NodeMut<'_> {
     pub fn set_attribute(self, attribute: KernelAttribute) -> CudaResult<()> {
         self.require(NodeKind::Kernel)?;
         if let KernelAttribute::Cluster(cluster) = attribute
-            && let NodeParams::Kernel { grid, .. } = self.graph.reader().params(self.raw)?
+            && let NodeParams::Kernel { grid, .. } =
+                self.graph.reader().params(self.raw, &Note::default())?
         {
             check_cluster(grid, cluster)?;
         }

@@ -13,10 +13,11 @@ use grapture_sys::{
 use crate::dim3::Dim3;
 use crate::error::{CudaError, CudaResult, check};
 use crate::graph::read::Reader;
-use crate::graph::{MemoryOperation, NodeKind};
+use crate::graph::{Branching, MemoryOperation, NodeKind, Note};
 use crate::launch::KernelAttribute;
 use crate::module::Module;
-use crate::topology::{CopyDirection, OperationSpec, Topology};
+use crate::topology::names::Names;
+use crate::topology::{ConditionalForm, CopyDirection, OperationSpec, Topology};
 
 /// What a node does, with all its parameters, as the driver tells it.
 ///
@@ -91,6 +92,18 @@ pub enum NodeParams {
     },
     /// It writes words and waits for words, in this order.
     BatchMemOp(Vec<MemoryOperation>),
+    /// It runs one of its graphs, or none, by a condition.
+    Conditional {
+        /// How it chooses.
+        form: ConditionalForm,
+        /// The word of device memory that it goes by; none: it goes by a
+        /// [`Condition`](crate::Condition).
+        word: Option<CUdeviceptr>,
+        /// What each launch begins with, if it goes by a condition that has a default.
+        default: Option<u32>,
+        /// The graphs that it chooses from.
+        bodies: Vec<Topology>,
+    },
     /// It does something whose parameters have no form here: its kind.
     Other(NodeKind),
 }
@@ -153,6 +166,9 @@ impl NodeParams {
             NodeParams::BatchMemOp(operations) => {
                 OperationSpec::BatchMemOp { operations: operations.len() }
             }
+            NodeParams::Conditional { form, bodies, .. } => {
+                OperationSpec::Conditional { form, bodies }
+            }
             NodeParams::Other(kind) => OperationSpec::Other(kind.to_string()),
         }
     }
@@ -169,15 +185,21 @@ fn direction(from: CUmemorytype, to: CUmemorytype) -> CopyDirection {
 }
 
 impl<'a> Reader<'a> {
-    /// The parameters of a node of the graph.
-    pub(super) fn params(&self, node: CUgraphNode) -> CudaResult<NodeParams> {
+    /// The parameters of a node of the graph, of which that is known.
+    pub(super) fn params(&self, node: CUgraphNode, note: &Note) -> CudaResult<NodeParams> {
+        if let Some(branching) = note.branching() {
+            return self.conditional(branching);
+        }
         Ok(match self.kind(node)? {
             NodeKind::Kernel => self.kernel(node)?,
             NodeKind::Memcpy => self.copy(node)?,
             NodeKind::Memset => self.fill(node)?,
             NodeKind::Host => NodeParams::Host,
             NodeKind::Empty => NodeParams::Empty,
-            NodeKind::ChildGraph => NodeParams::ChildGraph(self.child(node)?.topology()?),
+            NodeKind::ChildGraph => {
+                let names = &mut Names::new(self.context);
+                NodeParams::ChildGraph(self.child(node)?.described(names, note.child())?)
+            }
             NodeKind::EventRecord => NodeParams::EventRecord(self.event(node, true)?),
             NodeKind::EventWait => NodeParams::EventWait(self.event(node, false)?),
             NodeKind::MemAlloc => self.allocation(node)?,
@@ -185,6 +207,15 @@ impl<'a> Reader<'a> {
             NodeKind::BatchMemOp => self.batch(node)?,
             other => NodeParams::Other(other),
         })
+    }
+
+    fn conditional(&self, node: &Branching) -> CudaResult<NodeParams> {
+        let names = &mut Names::new(self.context);
+        let bodies = node.bodies.iter();
+        let bodies = bodies.map(|body| self.body(body).described(names, &body.notes));
+        let bodies = bodies.collect::<CudaResult<_>>()?;
+        let (form, word, default) = (node.form(), node.word, node.default);
+        Ok(NodeParams::Conditional { form, word, default, bodies })
     }
 
     fn kernel(&self, node: CUgraphNode) -> CudaResult<NodeParams> {
@@ -347,7 +378,7 @@ impl<'a> Reader<'a> {
         Ok(unsafe { Reader::new(raw, self.context, self.share) })
     }
 
-    fn event(&self, node: CUgraphNode, records: bool) -> CudaResult<CUevent> {
+    pub(super) fn event(&self, node: CUgraphNode, records: bool) -> CudaResult<CUevent> {
         let functions = self.functions();
         let get = match records {
             true => functions.cuGraphEventRecordNodeGetEvent,

@@ -9,10 +9,10 @@ use grapture_sys::{
     CUresult, Function, Functions,
 };
 
-use crate::capture::Source;
 use crate::context::Context;
 use crate::error::{CudaResult, check};
 use crate::graph::node::{EdgeData, NodeKind};
+use crate::graph::{Body, Branching, Note};
 use crate::retain::Share;
 use crate::topology::names::Names;
 use crate::topology::{OperationSpec, Topology, TopologyEdge, TopologyNode};
@@ -168,24 +168,18 @@ impl<'a> Reader<'a> {
         Ok(before.into_iter().map(|(node, _)| node).collect())
     }
 
-    pub(super) fn topology(&self) -> CudaResult<Topology> {
-        self.described(&mut Names::new(self.context), |_| None)
-    }
-
-    /// The graph as plain data, with where each node comes from: `source` gives that by the index.
-    pub(super) fn described<'s>(
-        &self,
-        names: &mut Names<'_>,
-        source: impl Fn(usize) -> Option<Source<'s>>,
-    ) -> CudaResult<Topology> {
+    /// The graph as plain data, with what is known of each node.
+    pub(super) fn described(&self, names: &mut Names<'_>, notes: &[Note]) -> CudaResult<Topology> {
         let nodes = self.nodes()?;
+        // Other nodes than these were there when the notes were made: which they are is not known.
+        let notes = if notes.len() == nodes.len() { notes } else { &[] };
+        let nothing = Note::default();
         let mut specs = Vec::with_capacity(nodes.len());
         for (index, node) in nodes.iter().enumerate() {
-            let mut spec = self.spec(*node, names)?;
-            if let Some(source) = source(index) {
-                spec = spec.with_line(source.line.into());
-                spec = source.label.into_iter().fold(spec, TopologyNode::with_label);
-            }
+            let note = notes.get(index).unwrap_or(&nothing);
+            let mut spec = self.spec(*node, names, note)?;
+            spec = note.source_line().into_iter().fold(spec, TopologyNode::with_line);
+            spec = note.label.as_deref().into_iter().fold(spec, TopologyNode::with_label);
             specs.push(spec);
         }
         let index: HashMap<_, _> =
@@ -197,13 +191,44 @@ impl<'a> Reader<'a> {
         Topology::new(specs, edges.collect())
     }
 
-    fn spec(&self, node: CUgraphNode, names: &mut Names<'_>) -> CudaResult<TopologyNode> {
-        // The memory of an embedded graph has the names that it has here.
+    fn spec(
+        &self,
+        node: CUgraphNode,
+        names: &mut Names<'_>,
+        note: &Note,
+    ) -> CudaResult<TopologyNode> {
+        // The memory of a graph within has the names that it has here.
+        if let Some(branching) = note.branching() {
+            return self.branching(branching, names);
+        }
         if self.kind(node)? == NodeKind::ChildGraph {
-            let child = self.child(node)?.described(names, |_| None)?;
+            let child = self.child(node)?.described(names, note.child())?;
             return Ok(TopologyNode::new(OperationSpec::ChildGraph(child)));
         }
-        Ok(TopologyNode::described(self.params(node)?, names))
+        Ok(TopologyNode::described(self.params(node, note)?, names))
+    }
+
+    /// A conditional node of this graph.
+    fn branching(&self, node: &Branching, names: &mut Names<'_>) -> CudaResult<TopologyNode> {
+        let word = node.word.map(|word| names.address(word, false));
+        let bodies = node.bodies.iter();
+        let bodies = bodies.map(|body| self.body(body).described(names, &body.notes));
+        let bodies = bodies.collect::<CudaResult<_>>()?;
+        let spec = OperationSpec::Conditional { form: node.form(), bodies };
+        let condition = word.unwrap_or_else(|| format!("condition {:#x}", node.handle));
+        let spec = TopologyNode::new(spec).with_parameter("by", condition);
+        Ok(match node.default {
+            Some(default) => spec.with_parameter("default", format!("{default:#x}")),
+            None => spec,
+        })
+    }
+
+    /// The body of a conditional node of this graph.
+    pub(super) fn body(&self, body: &Body) -> Reader<'_> {
+        // SAFETY: the driver's graph, which lives as long as the node, in a graph that is borrowed; a
+        // node that is removed takes its note along. What the body uses is part of what that graph
+        // owns (O2).
+        unsafe { Reader::new(body.graph, self.context, self.share) }
     }
 
     /// The protocol of two calls: the count, then the nodes.

@@ -100,6 +100,21 @@ impl GraphExec {
 
     /// [`update`](GraphExec::update) with options.
     ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let mut words = DeviceBuffer::<u32>::zeroed(&context, 4)?;
+    /// let mode = CaptureMode::ThreadLocal;
+    /// let mut exec = stream.capture(mode, |_| words.fill(7, &stream))?.instantiate()?;
+    /// let other = stream.capture(mode, |_| stream.host_function(|| {}))?;
+    /// let strict = UpdateOptions::new().strict(true);
+    /// assert!(matches!(exec.update_with(&other, strict), Err(CudaError::Update(_))));
+    /// exec.launch(&stream)?; // as before
+    /// # Ok::<(), CudaError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`update`](GraphExec::update). [`Update`](CudaError::Update), with the reason and the

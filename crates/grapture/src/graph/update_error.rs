@@ -13,7 +13,7 @@ use grapture_sys::{
 };
 
 use crate::error::{CudaError, write_code};
-use crate::graph::{Graph, NodeId, NodeKind, NodeParams};
+use crate::graph::{Graph, NodeId, NodeKind, NodeParams, Note};
 
 /// An executable graph that could not be updated. It is as it was before.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl Blamed {
             return None;
         }
         let kind = graph.kind(raw).unwrap_or(NodeKind::Other(u32::MAX));
-        let kernel = match graph.reader().params(raw) {
+        let kernel = match graph.reader().params(raw, &Note::default()) {
             Ok(NodeParams::Kernel { name, .. }) => Some(name),
             _ => None,
         };

@@ -10,6 +10,14 @@ impl Topology {
     /// or the body of a conditional node is a cluster beside the node that runs it.
     ///
     /// The same topology, with its nodes in the same order, gives the same text.
+    ///
+    /// ```
+    /// # use grapture::*;
+    /// let mut plan = StreamCapture::new();
+    /// plan.record_host();
+    /// assert!(plan.end().to_dot().contains("n0 [label=\"0: host function\"]"));
+    /// # Ok::<(), CudaError>(())
+    /// ```
     pub fn to_dot(&self) -> String {
         let mut text = String::new();
         text.push_str("digraph topology {\n    node [shape=box];\n");

@@ -34,6 +34,15 @@ struct Version {
 impl Topology {
     /// The topology as JSON, with a version. The same topology, with its nodes in the same order,
     /// gives the same text.
+    ///
+    /// ```
+    /// # use grapture::*;
+    /// let mut plan = StreamCapture::new();
+    /// plan.record_host();
+    /// let topology = plan.end();
+    /// assert_eq!(Topology::from_json(&topology.to_json())?, topology);
+    /// # Ok::<(), CudaError>(())
+    /// ```
     pub fn to_json(&self) -> String {
         let document = Document { version: VERSION, topology: self };
         // INVARIANT: every key is a string, and a `String` takes all that is written to it.

@@ -2,7 +2,8 @@
 
 use crate::common::{Setup, both_tiers};
 use grapture::{
-    CaptureMode, DeviceBuffer, Event, FillNode, Graph, GraphExec, PinnedBuffer, Profile, Stream,
+    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CaptureMode, CopyNode, DeviceBuffer, Event, FillNode,
+    Graph, GraphExec, PinnedBuffer, Profile, Stream, StreamGraphCapture, WordCondition,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,6 +23,9 @@ both_tiers! {
     an_empty_graph_has_an_empty_profile,
     events_of_the_graph_still_record,
     the_trace_is_json_of_all_nodes,
+    conditional_nodes_are_timed,
+    a_graph_that_is_built_twice_is_timed,
+    graphs_that_differ_are_refused,
 }
 
 fn chain(setup: &Setup, stream: &Stream, word: &mut DeviceBuffer<u32>, nodes: usize) -> Graph {
@@ -270,4 +274,96 @@ fn the_trace_is_json_of_all_nodes(setup: &Setup) {
         events.iter().map(|event| event["args"]["node"].as_u64().unwrap()).collect();
     nodes.sort_unstable();
     assert_eq!(nodes, [0, 1, 2]);
+}
+
+fn conditional_nodes_are_timed(setup: &Setup) {
+    let stream = setup.stream();
+    let mut word = DeviceBuffer::<u32>::zeroed(&setup.context, 1).unwrap();
+    let mut left = DeviceBuffer::<u32>::zeroed(&setup.context, 1).unwrap();
+    let rounds = WordCondition::new(&left).unwrap();
+    let graph = stream
+        .capture(CaptureMode::ThreadLocal, |capture| {
+            left.fill(3, &stream)?;
+            capture.labelled("rounds", || {
+                capture.while_(&rounds, |body| {
+                    setup.add(&mut word, 1, body.stream())?;
+                    setup.add(&mut left, u32::MAX, body.stream())
+                })
+            })
+        })
+        .unwrap();
+    // An executable of the graph bars another one of it, and none of a copy.
+    let exec = graph.instantiate().unwrap();
+    let profile = graph.profile(&stream, 2).unwrap();
+    assert_plausible(&profile);
+    assert_eq!(profile.critical_path(), [0, 1, 2], "{profile}");
+    assert!(profile.to_string().contains("while of 1 body, labelled \"rounds\""), "{profile}");
+    assert_eq!(word.to_vec(&stream).unwrap(), [3 * 6]);
+    let loops = graph.nodes().unwrap()[2].id();
+    assert_eq!(profile.node(loops).unwrap().time(), profile.nodes()[2].time());
+    let trace = profile.to_chrome_trace();
+    assert!(trace.contains("\"conditional\""), "{trace}");
+    drop(exec);
+    let exec = StreamGraphCapture::begin(&stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+        .and_then(|capture| {
+            left.fill(1, &stream)?;
+            capture.while_(&rounds, |body| setup.add(&mut left, u32::MAX, body.stream()))?;
+            capture.end()
+        })
+        .unwrap();
+    let profile = exec.profile(&stream, 1).unwrap();
+    assert_eq!(profile.nodes().len(), 3, "{profile}");
+    exec.launch(&stream).unwrap();
+    setup.assert_usable(&stream);
+}
+
+fn a_graph_that_is_built_twice_is_timed(setup: &Setup) {
+    let stream = setup.stream();
+    let mut word = DeviceBuffer::<u32>::zeroed(&setup.context, 1).unwrap();
+    let built = || {
+        let mut graph = Graph::new(&setup.context)?;
+        let mut scratch = graph.add_alloc::<u32>(16, &[])?;
+        let fill = graph.add_fill(FillNode::new(&mut scratch, 7)?, &[])?;
+        let copy = CopyNode::device(&mut word, &scratch.view(..1)?)?;
+        let copy = graph.add_copy(copy, &[fill])?;
+        let condition = graph.condition(1)?;
+        graph.add_if(&condition, &[copy], |body| body.add_empty(&[]).map(drop))?;
+        graph.add_free(&scratch, &[])?;
+        Ok(graph)
+    };
+    let profile = Graph::profile_of(&stream, 2, built).unwrap();
+    assert_plausible(&profile);
+    assert_eq!(profile.nodes().len(), 5, "{profile}");
+    assert_eq!(word.to_vec(&stream).unwrap(), [7]);
+    let captured = || {
+        stream.capture(CaptureMode::ThreadLocal, |capture| {
+            let mut scratch = capture.alloc_temporary::<u32>(16)?;
+            scratch.fill(3, &stream)?;
+            word.copy_from(&scratch.view(..1)?, &stream)
+        })
+    };
+    let profile = Graph::profile_of(&stream, 2, captured).unwrap();
+    assert_eq!(profile.critical_path(), [0, 1, 2, 3], "{profile}");
+    assert_eq!(word.to_vec(&stream).unwrap(), [3]);
+    setup.assert_usable(&stream);
+}
+
+fn graphs_that_differ_are_refused(setup: &Setup) {
+    let stream = setup.stream();
+    let mut word = DeviceBuffer::<u32>::zeroed(&setup.context, 1).unwrap();
+    let mut values = [1, 2].into_iter();
+    let error = Graph::profile_of(&stream, 1, || {
+        let value = values.next().unwrap();
+        stream.capture(CaptureMode::ThreadLocal, |_| word.fill(value, &stream))
+    });
+    let error = error.unwrap_err().to_string();
+    assert!(
+        error.starts_with("graph: the second one that was built does something else"),
+        "{error}"
+    );
+    let failed = Graph::profile_of(&stream, 1, || Err(grapture::CudaError::InvalidValue));
+    assert_eq!(failed.unwrap_err(), grapture::CudaError::InvalidValue);
+    let none = Graph::profile_of(&stream, 0, || Graph::new(&setup.context)).unwrap_err();
+    assert_eq!(none.to_string(), "runs: it is 0: measure at least once");
+    setup.assert_usable(&stream);
 }

@@ -21,9 +21,9 @@ both_tiers! {
     memory_nodes_and_child_graphs_are_told,
     batches_of_memory_operations_are_told,
     attributes_of_launches_are_told,
-    nodes_added_by_hand_leave_the_lines_of_the_others,
-    a_removed_node_takes_the_lines_away,
-    a_capture_into_an_empty_graph_has_its_lines,
+    nodes_added_by_hand_have_lines_beside_the_others,
+    a_removed_node_leaves_the_lines_of_the_others,
+    captures_into_a_graph_have_their_lines,
 }
 
 fn lines(topology: &Topology) -> Vec<Option<u32>> {
@@ -280,7 +280,7 @@ fn memory_nodes_and_child_graphs_are_told(setup: &Setup) {
     assert_eq!(
         error.to_string(),
         "graph.nodes: node 0 is a node of kind `memory allocation`, and the driver copies no graph \
-         that has one: profile the parts of the work without it"
+         that has one: `Graph::profile_of` measures one that is built twice"
     );
 }
 
@@ -311,44 +311,52 @@ fn batches_of_memory_operations_are_told(setup: &Setup) {
     assert_eq!(profile.critical_path(), [0]);
 }
 
-fn nodes_added_by_hand_leave_the_lines_of_the_others(setup: &Setup) {
+fn nodes_added_by_hand_have_lines_beside_the_others(setup: &Setup) {
     let stream = setup.stream();
     let mut word = DeviceBuffer::<u32>::zeroed(&setup.context, 1).unwrap();
     let mut graph =
         capture(&stream, |capture| capture.labelled("captured", || word.fill(1, &stream)));
     let fill = graph.nodes().unwrap()[0].id();
+    let added = line!() + 1;
     graph.add_fill(FillNode::new(&mut word, 2).unwrap(), &[fill]).unwrap();
     graph.node_mut(fill).unwrap().set_fill(FillNode::new(&mut word, 3).unwrap()).unwrap();
     let topology = graph.topology().unwrap();
     assert_eq!(labels(&topology), [Some("captured"), None]);
-    assert!(matches!(lines(&topology)[..], [Some(_), None]), "{topology}");
+    assert_eq!(lines(&topology), [Some(added - 3), Some(added)], "{topology}");
 }
 
-fn a_removed_node_takes_the_lines_away(setup: &Setup) {
+fn a_removed_node_leaves_the_lines_of_the_others(setup: &Setup) {
     let stream = setup.stream();
     let mut word = DeviceBuffer::<u32>::zeroed(&setup.context, 1).unwrap();
-    let mut graph = capture(&stream, |_| {
+    let begin = line!();
+    let mut graph = capture(&stream, |capture| {
         word.fill(1, &stream)?;
-        word.fill(2, &stream)
+        capture.labelled("second", || word.fill(2, &stream))
     });
     let first = graph.nodes().unwrap()[0].id();
     graph.remove_node(first).unwrap();
-    assert_eq!(lines(&graph.topology().unwrap()), [None]);
+    assert_eq!(lines(&graph.topology().unwrap()), [Some(begin + 3)]);
     graph.add_fill(FillNode::new(&mut word, 3).unwrap(), &[]).unwrap();
-    assert_eq!(lines(&graph.topology().unwrap()), [None, None], "two fills, and other ones");
+    let topology = graph.topology().unwrap();
+    assert_eq!(lines(&topology), [Some(begin + 3), Some(begin + 8)], "{topology}");
+    assert_eq!(labels(&topology), [Some("second"), None]);
+    // Its name is of no node any more.
+    assert!(graph.set_label(first, "gone").is_err());
 }
 
-fn a_capture_into_an_empty_graph_has_its_lines(setup: &Setup) {
+fn captures_into_a_graph_have_their_lines(setup: &Setup) {
     let stream = setup.stream();
     let mut word = DeviceBuffer::<u32>::zeroed(&setup.context, 1).unwrap();
     let mut graph = Graph::new(&setup.context).unwrap();
     let mode = CaptureMode::ThreadLocal;
+    let begin = line!();
     let into = |graph: &mut Graph, word: &mut DeviceBuffer<u32>| {
         stream.capture_into(graph, &[], mode, |_| word.fill(1, &stream)).unwrap()
     };
     into(&mut graph, &mut word);
-    assert!(matches!(lines(&graph.topology().unwrap())[..], [Some(_)]));
+    assert_eq!(lines(&graph.topology().unwrap()), [Some(begin + 2)]);
     graph.add_fill(FillNode::new(&mut word, 2).unwrap(), &[]).unwrap();
     into(&mut graph, &mut word);
-    assert_eq!(lines(&graph.topology().unwrap()), [None; 3], "three fills");
+    let expected = [begin + 2, begin + 6, begin + 2].map(Some);
+    assert_eq!(lines(&graph.topology().unwrap()), expected);
 }

@@ -25,6 +25,22 @@ fn try_topology(
     Topology::new(nodes, edges)
 }
 
+/// A loop in a body, with labels that try to break out of more than one graph.
+fn hostile_body() -> Topology {
+    let evil = "}\n} \"]; end\nend --> n0 \u{202e}";
+    let rounds = TopologyNode::new(kernel("then"))
+        .with_label(evil)
+        .with_line(SourceLine::new("a\"}\nb.rs", 1, 2))
+        .with_parameter("argument 0", "d0 }");
+    let rounds = Topology::new(vec![rounds], vec![]).expect("it is valid");
+    let form = ConditionalForm::While;
+    let loops = TopologyNode::new(OperationSpec::Conditional { form, bodies: vec![rounds] })
+        .with_label(evil)
+        .with_parameter("by", "d1");
+    let nodes = vec![TopologyNode::new(OperationSpec::Empty), loops];
+    Topology::new(nodes, vec![TopologyEdge::new(0, 1, false)]).expect("it is valid")
+}
+
 /// Every kind of node, and labels that try to break out.
 fn hostile() -> Topology {
     let child = topology(vec![kernel("inner \"kernel\""), OperationSpec::Empty], &[(0, 1)]);
@@ -47,7 +63,7 @@ fn hostile() -> Topology {
         OperationSpec::Other("conditional \\N \\G".to_owned()),
         OperationSpec::Conditional {
             form: ConditionalForm::If,
-            bodies: vec![topology(vec![kernel("then")], &[]), Topology::default()],
+            bodies: vec![hostile_body(), Topology::default()],
         },
         OperationSpec::Allocation { bytes: 1_024 },
         OperationSpec::Free,

@@ -9,7 +9,7 @@ use grapture_sys::{CU_EVENT_DEFAULT, CUDA_ERROR_NOT_SUPPORTED, CUgraphNode, Func
 
 use crate::error::{CudaError, CudaResult, check};
 use crate::graph::read::Reader;
-use crate::graph::{Graph, GraphExec, InstantiateOptions, NodeId, NodeKind};
+use crate::graph::{Graph, GraphExec, InstantiateOptions, Node, NodeId, NodeKind};
 use crate::raw_event::RawEvent;
 
 /// A copy of a graph in which a node that records an event hangs on each node, and one stands alone
@@ -42,27 +42,51 @@ pub(super) struct Interval {
 }
 
 impl Instrumented {
+    /// Of a copy of the graph.
     pub(super) fn new(graph: &Graph, options: &InstantiateOptions) -> CudaResult<Instrumented> {
         let nodes = graph.nodes()?;
-        nodes.iter().enumerate().try_for_each(|(index, node)| check_kind(index, node.kind()))?;
-        let nodes: Vec<NodeId> = nodes.iter().map(|node| node.id()).collect();
-        let context = graph.context();
-        let event = || RawEvent::with_flags(context, CU_EVENT_DEFAULT.0).map(Arc::new);
+        nodes
+            .iter()
+            .enumerate()
+            .try_for_each(|(index, node)| check_kind(index, node.kind(), true))?;
+        let copy = graph.try_clone()?;
+        let copies = nodes.iter().map(|node| graph.node_in(node.id(), &copy));
+        let copies = copies.collect::<CudaResult<_>>()?;
+        Instrumented::mark(copy, copies, &nodes, options)
+    }
+
+    /// Of a graph that was built as the one with these nodes was.
+    pub(super) fn twin(twin: Graph, nodes: &[Node]) -> CudaResult<Instrumented> {
+        nodes
+            .iter()
+            .enumerate()
+            .try_for_each(|(index, node)| check_kind(index, node.kind(), false))?;
+        let copies = twin.nodes()?.iter().map(Node::id).collect();
+        Instrumented::mark(twin, copies, nodes, &InstantiateOptions::new())
+    }
+
+    /// Adds the marks to the graph, whose nodes `copies` do what the `nodes` do.
+    fn mark(
+        mut copy: Graph,
+        copies: Vec<NodeId>,
+        nodes: &[Node],
+        options: &InstantiateOptions,
+    ) -> CudaResult<Instrumented> {
+        let before = dependencies(&copy, &copies)?;
+        let context = copy.context().clone();
+        let event = || RawEvent::with_flags(&context, CU_EVENT_DEFAULT.0).map(Arc::new);
         let start = event()?;
         let ends: Vec<_> = nodes.iter().map(|_| event()).collect::<CudaResult<_>>()?;
 
-        let mut copy = graph.try_clone()?;
         // They outlive the last launch of the copy.
         copy.retain((start.clone(), ends.clone()));
         add_event(&copy, None, &start)?;
-        let mut copies = Vec::with_capacity(nodes.len());
-        for (node, end) in nodes.iter().zip(&ends) {
-            let node = graph.node_in(*node, &copy)?.as_raw();
-            add_event(&copy, Some(node), end)?;
-            copies.push(node);
+        let copies: Vec<CUgraphNode> = copies.iter().map(|node| node.as_raw()).collect();
+        for (node, end) in copies.iter().zip(&ends) {
+            add_event(&copy, Some(*node), end)?;
         }
-        let before = dependencies(graph, &nodes)?;
         let exec = copy.instantiate_with(options)?;
+        let nodes = nodes.iter().map(Node::id).collect();
         Ok(Instrumented { exec, nodes, before, copies, _copy: copy, start, ends })
     }
 
@@ -132,11 +156,13 @@ fn intervals(before: &[Vec<usize>], begin: Duration, ends: &[Duration]) -> Vec<I
     before.iter().zip(ends).map(of).collect()
 }
 
-/// Refuses what cannot be copied by the driver, or waits for somebody else at each launch.
-fn check_kind(index: usize, kind: NodeKind) -> CudaResult<()> {
+/// Refuses what cannot be `copied` by the driver if it has to be, or waits for somebody else at each
+/// launch.
+fn check_kind(index: usize, kind: NodeKind, copied: bool) -> CudaResult<()> {
     let why = match kind {
-        NodeKind::MemAlloc | NodeKind::MemFree | NodeKind::Conditional => {
-            "the driver copies no graph that has one: profile the parts of the work without it"
+        NodeKind::MemAlloc | NodeKind::MemFree if copied => {
+            "the driver copies no graph that has one: `Graph::profile_of` measures one that is built \
+             twice"
         }
         NodeKind::ExternalSemaphoreSignal | NodeKind::ExternalSemaphoreWait => {
             "its other side would have to take part in every run: profile the work without it"

@@ -12,6 +12,7 @@ use crate::graph::profile::{NodeProfile, Profile, Timing};
 use crate::graph::{Graph, GraphExec, InstantiateFlags, InstantiateOptions};
 use crate::raw_event::RawEvent;
 use crate::stream::Stream;
+use crate::topology::Topology;
 
 impl Graph {
     /// Measures how long each node takes. Blocks until that is done.
@@ -20,7 +21,8 @@ impl Graph {
     /// event follows each node, in turn, the first of each to warm up. So whatever the nodes do to
     /// memory and to the host is done as often.
     ///
-    /// The whole of a child graph is measured as one node.
+    /// The whole of a child graph is measured as one node, and so is a conditional node with all that
+    /// its bodies run.
     ///
     /// ```
     /// # use grapture::*;
@@ -41,15 +43,67 @@ impl Graph {
     /// # Errors
     ///
     /// [`Refused`](CudaError::Refused): no runs; a stream of another context, or that captures; a
-    /// node that allocates or frees memory or is conditional (the driver copies no graph that has
-    /// one), or that waits for or signals an external semaphore.
+    /// node that allocates or frees memory (the driver copies no graph that has one: use
+    /// [`profile_of`](Graph::profile_of)), or that waits for or signals an external semaphore.
     /// [`NotSupported`](CudaError::NotSupported): the driver is older than 11.1. Else as
     /// [`instantiate`](Graph::instantiate) and [`launch`](GraphExec::launch).
     #[doc(alias = "cuEventElapsedTime")]
     pub fn profile(&self, stream: &Stream, runs: usize) -> CudaResult<Profile> {
         check_runs(self, stream, runs)?;
-        let plain = self.instantiate()?;
-        measure(self, &plain, stream, runs, &InstantiateOptions::new())
+        // Only one executable can be there of a graph with conditional nodes: of the copy of it.
+        let plain = match self.has_branchings() {
+            true => self.try_clone()?.instantiate()?,
+            false => self.instantiate()?,
+        };
+        let copy = Instrumented::new(self, &InstantiateOptions::new())?;
+        measure(self.topology()?, copy, &plain, stream, runs)
+    }
+
+    /// Measures how long each node takes of a graph that cannot be copied, as
+    /// [`profile`](Graph::profile) does of others: `build` is called twice, for one that is run as it
+    /// is and one that is marked. Blocks until it is done.
+    ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// let stream = Stream::new(&context)?;
+    /// let profile = Graph::profile_of(&stream, 10, || {
+    ///     let mut graph = Graph::new(&context)?;
+    ///     let mut scratch = graph.add_alloc::<u32>(1024, &[])?;
+    ///     let fill = graph.add_fill(FillNode::new(&mut scratch, 7)?, &[])?;
+    ///     graph.add_free(&scratch, &[fill])?;
+    ///     Ok(graph)
+    /// })?;
+    /// assert_eq!(profile.critical_path(), [0, 1, 2]);
+    /// # Ok::<(), CudaError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// What `build` gives. [`Refused`](CudaError::Refused): the second graph does something else than
+    /// the first, or as [`profile`](Graph::profile), but for nodes that allocate or free memory.
+    pub fn profile_of(
+        stream: &Stream,
+        runs: usize,
+        mut build: impl FnMut() -> CudaResult<Graph>,
+    ) -> CudaResult<Profile> {
+        let graph = build()?;
+        check_runs(&graph, stream, runs)?;
+        let (topology, nodes) = (graph.topology()?, graph.nodes()?);
+        let twin = build()?;
+        let other = twin.topology()?;
+        // The nodes of both are paired by their order.
+        let kinds = |topology: &Topology| -> Vec<_> {
+            topology.nodes().iter().map(|node| node.operation().clone()).collect()
+        };
+        if kinds(&topology) != kinds(&other) || topology.edges() != other.edges() {
+            let problem = "the second one that was built does something else than the first, and \
+                           both are run to be compared";
+            return Err(refused("graph", problem));
+        }
+        let plain = graph.instantiate()?;
+        measure(topology, Instrumented::twin(twin, &nodes)?, &plain, stream, runs)
     }
 }
 
@@ -80,7 +134,9 @@ impl GraphExec {
         // The others say who may launch it, and what becomes of memory that it does not have.
         let flags = self.flags()? & InstantiateFlags::USE_NODE_PRIORITY;
         let options = InstantiateOptions::new().flags(flags);
-        measure(graph, self, stream, runs, &options)
+        let copy = Instrumented::new(graph, &options)?;
+        copy.switch_off_as(graph, self)?;
+        measure(graph.topology()?, copy, self, stream, runs)
     }
 }
 
@@ -95,15 +151,12 @@ fn check_runs(graph: &Graph, stream: &Stream, runs: usize) -> CudaResult<()> {
 }
 
 fn measure(
-    graph: &Graph,
+    topology: Topology,
+    copy: Instrumented,
     plain: &GraphExec,
     stream: &Stream,
     runs: usize,
-    options: &InstantiateOptions,
 ) -> CudaResult<Profile> {
-    let topology = graph.topology()?;
-    let copy = Instrumented::new(graph, options)?;
-    copy.switch_off_as(graph, plain)?;
     let watch = Watch::new(stream)?;
     let (mut replays, mut profiled) = (Vec::new(), Vec::new());
     let mut intervals: Vec<Vec<Interval>> = vec![Vec::new(); copy.nodes.len()];

@@ -43,6 +43,18 @@ struct Arguments {
 impl Profile {
     /// The medians as a trace in Chrome's JSON form, which `chrome://tracing` and Perfetto show:
     /// what ran at the same time lies in different rows.
+    ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// # let graph = stream.capture(CaptureMode::ThreadLocal, |_| stream.host_function(|| {}))?;
+    /// let profile = graph.profile(&stream, 10)?;
+    /// assert!(profile.to_chrome_trace().contains("traceEvents"));
+    /// println!("{:?} of {:?}, {:?} added", profile.critical_time(), profile.replay(), profile.overhead());
+    /// # Ok::<(), CudaError>(())
+    /// ```
     pub fn to_chrome_trace(&self) -> String {
         let mut events: Vec<Complete> = self.events();
         events.sort_by(|one, other| one.ts.total_cmp(&other.ts));

@@ -6,11 +6,13 @@ use sha2::{Digest, Sha256};
 
 use crate::dim3::Dim3;
 use crate::error::{CudaError, CudaResult};
+use crate::graph::WaitFor;
+use crate::topology::SourceLine;
 
 /// What the first line calls itself.
 const FORMAT: &str = "grapture graph";
 /// The version of the form, which changes when a reader of this one would not understand it.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The first line. Of another version only these fields are known.
 #[derive(Serialize, Deserialize)]
@@ -27,6 +29,9 @@ struct Header {
 pub(super) struct SavedGraph {
     pub(super) modules: Vec<SavedModule>,
     pub(super) memory: Vec<SavedMemory>,
+    /// What each launch begins with, for each of the graph's conditions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) conditions: Vec<Option<u32>>,
     pub(super) top: SavedNodes,
 }
 
@@ -35,9 +40,38 @@ pub(super) struct SavedGraph {
 #[serde(deny_unknown_fields)]
 pub(super) struct SavedModule {
     pub(super) sha256: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) image: Option<SavedImage>,
 }
 
-/// Memory, by its name.
+/// The image itself.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum SavedImage {
+    /// PTX, or other text.
+    Text(String),
+    /// The bytes in hexadecimal.
+    Bytes(String),
+}
+
+impl SavedImage {
+    pub(super) fn of(image: &[u8]) -> SavedImage {
+        match std::str::from_utf8(image) {
+            Ok(text) => SavedImage::Text(text.to_owned()),
+            Err(_) => SavedImage::Bytes(hex(image)),
+        }
+    }
+
+    /// None: the bytes are not hexadecimal.
+    pub(super) fn bytes(&self) -> Option<Vec<u8>> {
+        match self {
+            SavedImage::Text(text) => Some(text.as_bytes().to_vec()),
+            SavedImage::Bytes(bytes) => unhex(bytes),
+        }
+    }
+}
+
+/// Memory, by its name, or as a node of the graph allocates it.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SavedMemory {
@@ -51,6 +85,8 @@ pub(super) struct SavedMemory {
 pub(super) enum MemoryKind {
     Device,
     Pinned,
+    /// A node of the graph allocates it.
+    Graph,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -61,13 +97,123 @@ pub(super) struct SavedNodes {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SavedNode {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) label: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) line: Option<SourceLine>,
+    #[serde(rename = "do")]
+    pub(super) operation: SavedOperation,
+}
+
+#[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum SavedNode {
+pub(super) enum SavedOperation {
     Empty,
     Kernel(SavedKernel),
     Copy(SavedCopy),
     Fill(SavedFill),
     Child(SavedNodes),
+    /// The function of that name.
+    Host(String),
+    /// The event of that name.
+    EventRecord(String),
+    /// The event of that name.
+    EventWait(String),
+    Batch(Vec<SavedWord>),
+    /// Which of the memory.
+    Allocate(usize),
+    /// Which of the memory.
+    Free(usize),
+    /// The library's own kernel, which gives a condition the value of a word.
+    Steer(SavedSteer),
+    Branch(SavedBranch),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SavedSteer {
+    /// Which of the conditions.
+    pub(super) condition: usize,
+    pub(super) word: Place,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SavedBranch {
+    pub(super) form: SavedForm,
+    /// Which of the conditions.
+    pub(super) condition: usize,
+    /// The word that the condition is the value of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) word: Option<Place>,
+    pub(super) bodies: Vec<SavedNodes>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum SavedForm {
+    If,
+    While,
+    Switch,
+}
+
+/// An operation of a batch.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum SavedWord {
+    Barrier,
+    Write32(SavedValue<u32>),
+    Write64(SavedValue<u64>),
+    Wait32(SavedWait<u32>),
+    Wait64(SavedWait<u64>),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SavedValue<W> {
+    pub(super) to: Place,
+    pub(super) value: W,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SavedWait<W> {
+    #[serde(rename = "for")]
+    pub(super) word: Place,
+    pub(super) until: SavedUntil<W>,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum SavedUntil<W> {
+    AtLeast(W),
+    Equal(W),
+    AnyBit(W),
+    NoBit(W),
+}
+
+impl<W: Copy> From<WaitFor<W>> for SavedUntil<W> {
+    fn from(until: WaitFor<W>) -> SavedUntil<W> {
+        match until {
+            WaitFor::AtLeast(value) => SavedUntil::AtLeast(value),
+            WaitFor::Equal(value) => SavedUntil::Equal(value),
+            WaitFor::AnyBit(value) => SavedUntil::AnyBit(value),
+            WaitFor::NoBit(value) => SavedUntil::NoBit(value),
+        }
+    }
+}
+
+impl<W: Copy> From<SavedUntil<W>> for WaitFor<W> {
+    fn from(until: SavedUntil<W>) -> WaitFor<W> {
+        match until {
+            SavedUntil::AtLeast(value) => WaitFor::AtLeast(value),
+            SavedUntil::Equal(value) => WaitFor::Equal(value),
+            SavedUntil::AnyBit(value) => WaitFor::AnyBit(value),
+            SavedUntil::NoBit(value) => WaitFor::NoBit(value),
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize)]

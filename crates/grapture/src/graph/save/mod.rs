@@ -1,9 +1,13 @@
 //! Graphs in files.
 
 mod bindings;
+mod check;
 mod format;
 mod read;
+mod read_node;
+mod topology;
 mod write;
+mod write_words;
 
 use std::path::Path;
 
@@ -18,9 +22,10 @@ use format::SavedGraph;
 impl Graph {
     /// Writes the graph to a file, for [`load`](Graph::load) in this process or another one.
     ///
-    /// The file has the nodes with all their parameters and dependencies. Modules and memory it
-    /// only refers to: `bindings` gives those that the nodes use, and names the memory. Labels,
-    /// lines and what [`retain`](Graph::retain) keeps are not in it.
+    /// The file has the nodes with all their parameters, dependencies, labels and lines, and the
+    /// bodies of conditional nodes. Modules, memory, events and functions of the host it only refers
+    /// to: `bindings` gives those that the nodes use, and names them. Images of modules are in it if
+    /// [`Bindings::embedded_module`] gave them. What [`retain`](Graph::retain) keeps is not in it.
     ///
     /// ```
     /// # use grapture::*;
@@ -45,9 +50,10 @@ impl Graph {
     /// # Errors
     ///
     /// [`Refused`](CudaError::Refused), with the node: it uses a module or memory that is not
-    /// bound, or it is of a kind that has no form in a file (host functions, events, memory of the
-    /// graph, batches, conditional nodes, external semaphores), or the driver does not tell the
-    /// arguments of its kernel (before 12.4). The file cannot be written.
+    /// bound, or an event, or a function by its label; or it has no form in a file (external
+    /// semaphores, copies of volumes or from ordinary memory of the host, memory that each launch
+    /// leaves, conditional nodes that others made); or the driver does not tell the arguments of its
+    /// kernel (before 12.4). The file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>, bindings: &Bindings) -> CudaResult<()> {
         let text = self.to_saved(bindings)?;
         let path = path.as_ref();
@@ -57,21 +63,24 @@ impl Graph {
         })
     }
 
-    /// Reads a graph from a file that [`save`](Graph::save) wrote, with the modules and the memory
-    /// that `bindings` gives. They are the graph's too from now on.
+    /// Reads a graph from a file that [`save`](Graph::save) wrote, with the modules, the memory, the
+    /// events and the functions that `bindings` gives. They are the graph's too from now on. A module
+    /// that is not bound is loaded from the image in the file, if there is one.
     ///
     /// Everything is checked before it is used: that the file is whole and of this version, that
     /// the modules are of the same images, that the kernels are there and take arguments of the
     /// same sizes, that memory is there by name, of the same kind and at least as long, that copies
-    /// and fills stay within it, and that the dependencies form no cycle. A foreign or damaged file
-    /// is refused with the reason.
+    /// and fills stay within it, that memory of the graph is used between its allocation and its
+    /// release, that bodies have what a body can have, and that the dependencies form no cycle. A
+    /// foreign or damaged file is refused with the reason.
     ///
     /// # Safety
     ///
     /// As that of [`LaunchBuilder::launch`](crate::LaunchBuilder::launch) for every kernel of the
     /// file: with the arguments that stand there and the memory that is bound here, it touches no
     /// other memory. What was an address in bound memory when the file was written is one in the
-    /// memory of that name now; any other number is as it was.
+    /// memory of that name now; any other number is as it was. An image in the file that is no text
+    /// is a whole and well-formed one, and is what its hash says.
     ///
     /// # Errors
     ///

@@ -1,274 +1,356 @@
 //! A graph from what a file holds.
 
-use std::ptr;
+use std::collections::HashMap;
+use std::sync::Arc;
 
-use grapture_sys::{
-    CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_HOST, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS,
-    CUgraphEdgeData,
-};
+use grapture_sys::{CUDA_ERROR_NOT_SUPPORTED, CUgraphEdgeData};
 
 use crate::error::{CudaError, CudaResult};
-use crate::graph::save::bindings::{Bindings, BoundMemory, BoundModule};
+use crate::graph::conditional::Branch;
+use crate::graph::notes::NoteLine;
+use crate::graph::save::bindings::{Bindings, BoundMemory};
+use crate::graph::save::check::{check_edges, check_lives};
 use crate::graph::save::format::{
-    MemoryKind, Place, SavedArgument, SavedCopy, SavedFill, SavedGraph, SavedKernel, SavedNode,
-    SavedNodes, refused, unhex,
+    MemoryKind, Place, SavedBranch, SavedForm, SavedGraph, SavedMemory, SavedModule, SavedNode,
+    SavedNodes, SavedOperation, SavedSteer, refused, sha256,
 };
-use crate::graph::{CopyNode, EdgeData, FillNode, Graph, NodeId};
-use crate::launch::{LaunchBuilder, MemorySyncDomain};
+use crate::graph::steer::{steer, steering};
+use crate::graph::{Condition, EdgeData, Graph, NodeId, WordCondition, body_misfit};
+use crate::memory::BufferInner;
+use crate::module::{JitOptions, Module};
 use crate::retain::Owners;
-use crate::topology::{OperationSpec, Topology, TopologyEdge, TopologyNode};
-
-/// The size of an address in bytes.
-const WORD: usize = size_of::<u64>();
 
 /// # Safety
 ///
 /// That of [`Graph::load`].
 pub(super) unsafe fn loaded(saved: &SavedGraph, bindings: &Bindings) -> CudaResult<Graph> {
-    let mut loader = Loader { bindings, modules: Vec::new(), memory: Vec::new() };
-    for module in &saved.modules {
-        let mut bound = bindings.modules.iter();
-        let found = bound.find(|bound| bound.sha256 == module.sha256).ok_or_else(|| {
-            let sha256 = &module.sha256;
-            refused(format!("the module of the image with SHA-256 {sha256} is not bound"))
-        })?;
-        loader.modules.push(found);
-    }
-    for memory in &saved.memory {
-        let name = &memory.name;
-        let found = bindings
-            .named(name)
-            .ok_or_else(|| refused(format!("the memory {name:?} is not bound")))?;
-        if found.kind() != memory.kind {
-            return Err(refused(format!(
-                "the memory {name:?} is {:?} memory here, and was {:?} memory",
-                found.kind(),
-                memory.kind
-            )));
-        }
-        if found.bytes < memory.bytes {
-            return Err(refused(format!(
-                "the memory {name:?} has {} bytes here, and had {}",
-                found.bytes, memory.bytes
-            )));
-        }
-        loader.memory.push(found);
-    }
+    let modules = saved.modules.iter();
     // SAFETY: the caller's promise.
-    unsafe { loader.graph(&saved.top) }
+    let modules = modules.map(|module| unsafe { self::module(module, bindings) });
+    let modules = modules.collect::<CudaResult<_>>()?;
+    let memory = saved.memory.iter().map(|memory| self::memory(memory, bindings));
+    let memory = memory.collect::<CudaResult<_>>()?;
+    let mut graph = Graph::new(&bindings.context)?;
+    let conditions = saved.conditions.iter().map(|default| graph.condition(*default));
+    let conditions: Vec<Condition> = conditions.collect::<CudaResult<_>>()?;
+    // They stand as numbers in the arguments of kernels.
+    if !conditions.iter().zip(1..).all(|(condition, number)| condition.handle == number) {
+        return Err(CudaError::from(CUDA_ERROR_NOT_SUPPORTED));
+    }
+    let loader = Loader { saved, bindings, modules, memory, conditions };
+    // SAFETY: the caller's promise.
+    unsafe { loader.fill(&mut graph, &saved.top) }?;
+    Ok(graph)
 }
 
-struct Loader<'a> {
-    bindings: &'a Bindings,
-    modules: Vec<&'a BoundModule>,
-    memory: Vec<&'a BoundMemory>,
+/// The module that is bound for an image, or else that of the image in the file.
+///
+/// # Safety
+///
+/// An image that is not text is a whole and well-formed one.
+unsafe fn module(saved: &SavedModule, bindings: &Bindings) -> CudaResult<Module> {
+    let sha = &saved.sha256;
+    if let Some(bound) = bindings.modules.iter().find(|bound| bound.sha256 == *sha) {
+        return Ok(bound.module.clone());
+    }
+    let image = saved.image.as_ref().ok_or_else(|| {
+        refused(format!(
+            "the module of the image with SHA-256 {sha} is not bound, and the file does not have it"
+        ))
+    })?;
+    let image = image.bytes().filter(|image| sha256(image) == *sha).ok_or_else(|| {
+        refused(format!("the image in it that should have SHA-256 {sha} is another one"))
+    })?;
+    // SAFETY: the caller's promise.
+    unsafe { Module::from_image(&bindings.context, &image, JitOptions::new()) }
+}
+
+/// The memory that is bound by a name; none if a node allocates it.
+fn memory<'a>(saved: &SavedMemory, bindings: &'a Bindings) -> CudaResult<Option<&'a BoundMemory>> {
+    if saved.kind == MemoryKind::Graph {
+        return Ok(None);
+    }
+    let name = &saved.name;
+    let found =
+        bindings.named(name).ok_or_else(|| refused(format!("the memory {name:?} is not bound")))?;
+    if found.kind() != saved.kind {
+        return Err(refused(format!(
+            "the memory {name:?} is {:?} memory here, and was {:?} memory",
+            found.kind(),
+            saved.kind
+        )));
+    }
+    if found.bytes < saved.bytes {
+        return Err(refused(format!(
+            "the memory {name:?} has {} bytes here, and had {}",
+            found.bytes, saved.bytes
+        )));
+    }
+    Ok(Some(found))
+}
+
+pub(super) struct Loader<'a> {
+    saved: &'a SavedGraph,
+    pub(super) bindings: &'a Bindings,
+    pub(super) modules: Vec<Module>,
+    /// None for what nodes allocate.
+    memory: Vec<Option<&'a BoundMemory>>,
+    conditions: Vec<Condition>,
+}
+
+/// What the nodes of one graph have allocated so far, by the number of the memory.
+pub(super) type Allocated = HashMap<usize, Arc<BufferInner>>;
+
+/// A place in memory that is there.
+pub(super) struct Found<'a> {
+    pub(super) address: u64,
+    memory: FoundMemory<'a>,
+}
+
+enum FoundMemory<'a> {
+    Bound(&'a BoundMemory),
+    Allocated(&'a Arc<BufferInner>),
+}
+
+impl<'a> Found<'a> {
+    pub(super) fn kind(&self) -> MemoryKind {
+        match self.memory {
+            FoundMemory::Bound(memory) => memory.kind(),
+            FoundMemory::Allocated(_) => MemoryKind::Device,
+        }
+    }
+
+    /// The device memory that it lies in.
+    pub(super) fn device(&self) -> CudaResult<&'a Arc<BufferInner>> {
+        let device = match self.memory {
+            FoundMemory::Bound(memory) => memory.device(),
+            FoundMemory::Allocated(memory) => Some(memory),
+        };
+        device.ok_or_else(|| refused("it has a word in memory of the host".to_owned()))
+    }
+
+    /// Keeps the memory alive for a node that reads it, or that may write it.
+    pub(super) fn retain(&self, owners: &mut Owners, written: bool) {
+        match self.memory {
+            FoundMemory::Bound(memory) => memory.retain(owners, written),
+            FoundMemory::Allocated(memory) => owners.retain_memory(memory),
+        }
+    }
 }
 
 impl Loader<'_> {
+    /// Adds nodes to a graph that has none.
+    ///
     /// # Safety
     ///
     /// That of [`Graph::load`].
-    unsafe fn graph(&self, saved: &SavedNodes) -> CudaResult<Graph> {
+    unsafe fn fill(&self, graph: &mut Graph, saved: &SavedNodes) -> CudaResult<()> {
         check_edges(saved)?;
-        let mut graph = Graph::new(&self.bindings.context)?;
-        let mut nodes = Vec::with_capacity(saved.nodes.len());
-        for (index, node) in saved.nodes.iter().enumerate() {
-            // SAFETY: the caller's promise.
-            let added = unsafe { self.add(&mut graph, node) };
-            nodes.push(added.map_err(|error| within(index, error))?);
-        }
-        for edge in &saved.edges {
+        check_lives(saved)?;
+        // The file says what comes after what, and that was just checked.
+        graph.order_exactly(true);
+        let mut before = vec![Vec::new(); saved.nodes.len()];
+        let early = |from: usize, to: usize, data: EdgeData| from < to && data == EdgeData::FULL;
+        let edges = saved.edges.iter();
+        let edges: Vec<_> = edges.map(|edge| (edge.from, edge.to, data_of(edge))).collect();
+        for (from, to, _) in edges.iter().filter(|(from, to, data)| early(*from, *to, *data)) {
             // INVARIANT: `check_edges` has found a node for both ends.
-            let (from, to) = (nodes[edge.from], nodes[edge.to]);
-            let data = CUgraphEdgeData {
-                from_port: edge.from_port,
-                to_port: edge.to_port,
-                type_: edge.kind,
-                ..CUgraphEdgeData::default()
-            };
-            graph.add_dependency_with(from, to, EdgeData::from(data))?;
+            before[*to].push(*from);
         }
-        Ok(graph)
-    }
-
-    /// # Safety
-    ///
-    /// That of [`Graph::load`].
-    unsafe fn add(&self, graph: &mut Graph, node: &SavedNode) -> CudaResult<NodeId> {
-        match node {
-            SavedNode::Empty => graph.add_empty(&[]),
+        let (mut nodes, mut allocated) = (Vec::with_capacity(saved.nodes.len()), HashMap::new());
+        for (index, (node, before)) in saved.nodes.iter().zip(before).enumerate() {
+            // INVARIANT: only nodes that come before were kept.
+            let after: Vec<NodeId> = before.into_iter().map(|node| nodes[node]).collect();
             // SAFETY: the caller's promise.
-            SavedNode::Kernel(kernel) => unsafe { self.add_kernel(graph, kernel) },
-            SavedNode::Copy(copy) => graph.add_copy(self.copy(copy)?, &[]),
-            SavedNode::Fill(fill) => graph.add_fill(self.fill(fill)?, &[]),
-            SavedNode::Child(child) => {
-                // SAFETY: the caller's promise.
-                let child = unsafe { self.graph(child) }?;
-                graph.add_child(&child, &[])
-            }
+            let added = unsafe { self.add(graph, node, &after, &mut allocated) };
+            let added = added.map_err(|error| within(index, error))?;
+            graph.note_read(added, node.line.clone(), node.label.as_deref());
+            nodes.push(added);
         }
+        for (from, to, data) in
+            edges.into_iter().filter(|(from, to, data)| !early(*from, *to, *data))
+        {
+            // INVARIANT: as above.
+            graph.add_dependency_with(nodes[from], nodes[to], data)?;
+        }
+        graph.order_exactly(false);
+        Ok(())
     }
 
     /// # Safety
     ///
     /// That of [`Graph::load`].
-    unsafe fn add_kernel(&self, graph: &mut Graph, saved: &SavedKernel) -> CudaResult<NodeId> {
-        let module = self.modules.get(saved.module).ok_or_else(|| {
-            refused(format!("it names module {}, and there is none", saved.module))
-        })?;
-        let kernel = module.module.kernel(&saved.name)?;
-        let sizes = kernel.parameter_sizes().ok_or(CudaError::NotSupported)?;
-        let mut owners = Owners::default();
-        let arguments = saved.arguments.iter().map(|one| self.argument(one, &mut owners));
-        let arguments: Vec<Vec<u8>> = arguments.collect::<CudaResult<_>>()?;
-        if !arguments.iter().map(Vec::len).eq(sizes.iter().copied()) {
-            return Err(refused(format!(
-                "`{}` takes arguments of {sizes:?} bytes, and the file has others",
-                saved.name
-            )));
+    unsafe fn add(
+        &self,
+        graph: &mut Graph,
+        node: &SavedNode,
+        after: &[NodeId],
+        allocated: &mut Allocated,
+    ) -> CudaResult<NodeId> {
+        match &node.operation {
+            SavedOperation::Empty => graph.add_empty(after),
+            SavedOperation::Kernel(kernel) => {
+                // SAFETY: the caller's promise.
+                unsafe { self.add_kernel(graph, kernel, after, allocated) }
+            }
+            SavedOperation::Copy(copy) => graph.add_copy(self.copy(copy, allocated)?, after),
+            SavedOperation::Fill(fill) => graph.add_fill(self.fill_of(fill, allocated)?, after),
+            SavedOperation::Batch(words) => graph.add_batch(self.batch(words, allocated)?, after),
+            SavedOperation::Host(name) => {
+                let function = self.bindings.named_host(name).cloned();
+                let function = function.ok_or_else(|| not_bound("function", name))?;
+                graph.add_host(move || function(), after)
+            }
+            SavedOperation::EventRecord(name) => {
+                let event = self.bindings.named_event(name);
+                graph.add_event_record(event.ok_or_else(|| not_bound("event", name))?, after)
+            }
+            SavedOperation::EventWait(name) => {
+                let event = self.bindings.named_event(name);
+                graph.add_event_wait(event.ok_or_else(|| not_bound("event", name))?, after)
+            }
+            SavedOperation::Allocate(memory) => {
+                let own = self.saved.memory.get(*memory);
+                let own = own.filter(|memory| memory.kind == MemoryKind::Graph);
+                let own = own.ok_or_else(|| refused("it allocates what is bound".to_owned()))?;
+                let bytes = usize::try_from(own.bytes).unwrap_or(usize::MAX);
+                let made = graph.alloc_memory(bytes, after)?;
+                // INVARIANT: `alloc_memory` made it so.
+                let known = made.graph_memory().expect("a node of a graph allocates it");
+                let node = known.allocated_by;
+                allocated.insert(*memory, made);
+                Ok(node)
+            }
+            SavedOperation::Free(memory) => {
+                let memory = allocated.get(memory);
+                let memory =
+                    memory.ok_or_else(|| refused("it frees what is not there".to_owned()))?;
+                graph.free_memory(memory, after)
+            }
+            SavedOperation::Child(child) => {
+                let mut inner = Graph::new(&self.bindings.context)?;
+                // SAFETY: the caller's promise.
+                unsafe { self.fill(&mut inner, child) }?;
+                match inner.refuse_memory_nodes("") {
+                    Ok(()) => graph.add_child(&inner, after),
+                    Err(_) => graph.add_child_moved(inner, after),
+                }
+            }
+            SavedOperation::Steer(saved) => self.steer(graph, saved, after, allocated),
+            // SAFETY: the caller's promise.
+            SavedOperation::Branch(branch) => unsafe {
+                self.branch(graph, branch, after, allocated)
+            },
         }
-        owners.wait_until_ready()?;
-        let launch = kernel.launch_builder(saved.grid, saved.block);
-        let launch = launch.shared_bytes(saved.shared_bytes).cooperative(saved.cooperative);
-        let launch = with(launch, saved.priority, LaunchBuilder::priority);
-        let launch = with(launch, saved.cluster, LaunchBuilder::cluster);
-        let domain = saved.memory_sync_domain.map(MemorySyncDomain::from_number);
-        let launch = with(launch, domain, LaunchBuilder::memory_sync_domain);
-        let launch = arguments.iter().fold(launch, |launch, bytes| launch.bytes(bytes));
-        graph.share_mut().add(owners);
-        // SAFETY: the caller's promise. Numbers and sizes of the arguments are checked there, and
-        // the graph keeps the bound memory alive.
-        unsafe { graph.add_kernel(launch, &[]) }
     }
 
-    /// The bytes of an argument, with addresses in the memory that is bound now.
-    fn argument(&self, saved: &SavedArgument, owners: &mut Owners) -> CudaResult<Vec<u8>> {
-        let mut bytes = unhex(&saved.bytes)
-            .ok_or_else(|| refused("the bytes of an argument are not hexadecimal".to_owned()))?;
-        for address in &saved.addresses {
-            let (start, memory) = self.place(address.place, 1)?;
-            memory.retain(owners, true);
-            let end = address.at.checked_add(WORD);
-            let word = end.and_then(|end| bytes.get_mut(address.at..end)).ok_or_else(|| {
-                refused("an address reaches past the end of its argument".to_owned())
-            })?;
-            word.copy_from_slice(&start.to_le_bytes());
-        }
-        Ok(bytes)
+    fn condition(&self, index: usize) -> CudaResult<&Condition> {
+        let condition = self.conditions.get(index);
+        condition.ok_or_else(|| refused(format!("it names condition {index}, and there is none")))
     }
 
-    /// The address of a place with so many bytes from there on, and the memory.
-    fn place(&self, place: Place, bytes: u64) -> CudaResult<(u64, &BoundMemory)> {
-        let memory = self.memory.get(place.memory).ok_or_else(|| {
-            refused(format!("it names memory {}, and there is none", place.memory))
+    fn word(&self, place: Place, allocated: &Allocated) -> CudaResult<WordCondition> {
+        let found = self.place(place, size_of::<u32>() as u64, allocated)?;
+        if !found.address.is_multiple_of(size_of::<u32>() as u64) {
+            return Err(refused("its word is not aligned to 4 bytes".to_owned()));
+        }
+        Ok(WordCondition { address: found.address, owner: found.device()?.clone() })
+    }
+
+    fn steer(
+        &self,
+        graph: &mut Graph,
+        saved: &SavedSteer,
+        after: &[NodeId],
+        allocated: &Allocated,
+    ) -> CudaResult<NodeId> {
+        let (condition, word) =
+            (self.condition(saved.condition)?, self.word(saved.word, allocated)?);
+        let kernel = steering(&self.bindings.context)?;
+        // SAFETY: the kernel takes a condition of this graph and the address of a word.
+        unsafe { graph.add_kernel(steer(&kernel, condition, &word), after) }
+    }
+
+    /// # Safety
+    ///
+    /// That of [`Graph::load`].
+    unsafe fn branch(
+        &self,
+        graph: &mut Graph,
+        saved: &SavedBranch,
+        after: &[NodeId],
+        allocated: &Allocated,
+    ) -> CudaResult<NodeId> {
+        let branch = match (saved.form, saved.bodies.len()) {
+            (SavedForm::If, 1) => Branch::If,
+            (SavedForm::If, 2) => Branch::IfElse,
+            (SavedForm::While, 1) => Branch::While,
+            (SavedForm::Switch, bodies) => {
+                Branch::Switch(u32::try_from(bodies).unwrap_or(u32::MAX))
+            }
+            (form, bodies) => {
+                return Err(refused(format!("it is a `{form:?}` of {bodies} bodies")));
+            }
+        };
+        let condition = self.condition(saved.condition)?;
+        let word = saved.word.map(|word| self.word(word, allocated)).transpose()?;
+        let node = graph.add_decided(branch, condition, after, &mut |index, body| {
+            let body = body.graph_mut();
+            // INVARIANT: there are as many bodies as the form says.
+            let nodes = &saved.bodies[index];
+            // SAFETY: the caller's promise.
+            unsafe { self.fill(body, nodes) }?;
+            // SAFETY: a live graph that is borrowed.
+            let misfit = unsafe { body_misfit(body.context(), body.raw()) }?;
+            misfit.map_or(Ok(()), |(node, kind)| {
+                let problem = "cannot be in the body of a conditional node";
+                Err(refused(format!("node {node} of body {index} is a {kind}, which {problem}")))
+            })
         })?;
-        let end = place.offset.checked_add(bytes).filter(|end| *end <= memory.bytes);
-        if end.is_none() {
-            let (name, has) = (&memory.name, memory.bytes);
+        graph.note_word(node, word.map(|word| word.address));
+        Ok(node)
+    }
+
+    /// A place with so many bytes from there on.
+    pub(super) fn place<'s>(
+        &'s self,
+        place: Place,
+        bytes: u64,
+        allocated: &'s Allocated,
+    ) -> CudaResult<Found<'s>> {
+        let Place { memory, offset } = place;
+        let saved = self.saved.memory.get(memory);
+        let saved =
+            saved.ok_or_else(|| refused(format!("it names memory {memory}, and there is none")))?;
+        let (start, has, found) = match self.memory.get(memory) {
+            Some(Some(bound)) => (bound.start, bound.bytes, FoundMemory::Bound(bound)),
+            _ => {
+                let memory = allocated.get(&memory).ok_or_else(|| {
+                    refused("it uses memory that no node before it allocates".to_owned())
+                })?;
+                (memory.address(), memory.bytes() as u64, FoundMemory::Allocated(memory))
+            }
+        };
+        if offset.checked_add(bytes).is_none_or(|end| end > has) {
+            let name = &saved.name;
             return Err(refused(format!("it reaches past the {has} bytes of the memory {name:?}")));
         }
-        Ok((memory.start + place.offset, memory))
-    }
-
-    fn copy(&self, saved: &SavedCopy) -> CudaResult<CopyNode> {
-        let rows = |pitch| rectangle(saved.row_bytes, saved.rows, pitch);
-        let (from, source) = self.place(saved.from, rows(saved.from_pitch)?)?;
-        let (to, target) = self.place(saved.to, rows(saved.to_pitch)?)?;
-        let mut params = CUDA_MEMCPY3D {
-            WidthInBytes: saved.row_bytes as usize,
-            Height: saved.rows as usize,
-            Depth: 1,
-            srcPitch: saved.from_pitch as usize,
-            dstPitch: saved.to_pitch as usize,
-            ..CUDA_MEMCPY3D::default()
-        };
-        match source.kind() {
-            MemoryKind::Device => {
-                (params.srcMemoryType, params.srcDevice) = (CU_MEMORYTYPE_DEVICE, from);
-            }
-            MemoryKind::Pinned => {
-                let pointer = ptr::without_provenance(from as usize);
-                (params.srcMemoryType, params.srcHost) = (CU_MEMORYTYPE_HOST, pointer);
-            }
-        }
-        match target.kind() {
-            MemoryKind::Device => {
-                (params.dstMemoryType, params.dstDevice) = (CU_MEMORYTYPE_DEVICE, to);
-            }
-            MemoryKind::Pinned => {
-                let pointer = ptr::without_provenance_mut(to as usize);
-                (params.dstMemoryType, params.dstHost) = (CU_MEMORYTYPE_HOST, pointer);
-            }
-        }
-        let mut owners = Owners::default();
-        source.retain(&mut owners, false);
-        target.retain(&mut owners, true);
-        let context = self.bindings.context.clone();
-        Ok(CopyNode { params, owners, context })
-    }
-
-    fn fill(&self, saved: &SavedFill) -> CudaResult<FillNode> {
-        let most = match saved.element_bytes {
-            1 => u32::from(u8::MAX),
-            2 => u32::from(u16::MAX),
-            4 => u32::MAX,
-            other => return Err(refused(format!("it fills with elements of {other} bytes"))),
-        };
-        let row = saved.row_elements.checked_mul(saved.element_bytes);
-        let row = row.ok_or_else(|| refused("its rows are too long".to_owned()))?;
-        let (dst, memory) = self.place(saved.to, rectangle(row, saved.rows, saved.pitch)?)?;
-        let aligned = dst.is_multiple_of(saved.element_bytes)
-            && (saved.rows == 1 || saved.pitch.is_multiple_of(saved.element_bytes));
-        if memory.kind() != MemoryKind::Device || saved.value > most || !aligned {
-            let problem = "it fills memory of the host, or with a value that does not fit, or at a \
-                           place that does not";
-            return Err(refused(problem.to_owned()));
-        }
-        let params = CUDA_MEMSET_NODE_PARAMS {
-            dst,
-            pitch: saved.pitch as usize,
-            value: saved.value,
-            elementSize: saved.element_bytes as u32,
-            width: saved.row_elements as usize,
-            height: saved.rows as usize,
-        };
-        let mut owners = Owners::default();
-        memory.retain(&mut owners, true);
-        let context = self.bindings.context.clone();
-        Ok(FillNode { params, owners, context })
+        Ok(Found { address: start + offset, memory: found })
     }
 }
 
-/// How many bytes there are from the first to the last of so many rows.
-fn rectangle(row: u64, rows: u64, pitch: u64) -> CudaResult<u64> {
-    if row == 0 || rows == 0 || rows > 1 && pitch < row {
-        return Err(refused("its rows have no bytes, or lie upon one another".to_owned()));
-    }
-    let before = (rows - 1).checked_mul(pitch);
-    let bytes = before.and_then(|before| before.checked_add(row));
-    bytes.ok_or_else(|| refused("its rows reach past the end of any memory".to_owned()))
+fn data_of(edge: &crate::graph::save::format::SavedEdge) -> EdgeData {
+    EdgeData::from(CUgraphEdgeData {
+        from_port: edge.from_port,
+        to_port: edge.to_port,
+        type_: edge.kind,
+        ..CUgraphEdgeData::default()
+    })
 }
 
-fn with<'a, T>(
-    launch: LaunchBuilder<'a>,
-    value: Option<T>,
-    set: impl FnOnce(LaunchBuilder<'a>, T) -> LaunchBuilder<'a>,
-) -> LaunchBuilder<'a> {
-    match value {
-        Some(value) => set(launch, value),
-        None => launch,
-    }
-}
-
-/// Refuses dependencies of nodes that there are not, given twice, or in a cycle.
-fn check_edges(saved: &SavedNodes) -> CudaResult<()> {
-    let nodes = vec![TopologyNode::new(OperationSpec::Empty); saved.nodes.len()];
-    let edges = saved.edges.iter().map(|edge| TopologyEdge::new(edge.from, edge.to, false));
-    let topology = Topology::new(nodes, edges.collect())?;
-    match topology.edges().len() == saved.edges.len() {
-        true => Ok(()),
-        false => Err(refused("it has a dependency twice".to_owned())),
-    }
+#[cold]
+fn not_bound(what: &str, name: &str) -> CudaError {
+    refused(format!("the {what} {name:?} is not bound"))
 }
 
 /// Says at which node.
@@ -279,5 +361,19 @@ fn within(index: usize, error: CudaError) -> CudaError {
             refused(format!("node {index}: {}: {}", refusal.what(), refusal.problem()))
         }
         _ => error,
+    }
+}
+
+impl Graph {
+    /// Notes what a file tells of a node.
+    fn note_read(
+        &mut self,
+        node: NodeId,
+        line: Option<crate::topology::SourceLine>,
+        label: Option<&str>,
+    ) {
+        let note = self.built().notes.of(node);
+        note.line = line.map(|line| NoteLine::Told(Arc::new(line)));
+        note.label = label.map(Arc::from);
     }
 }

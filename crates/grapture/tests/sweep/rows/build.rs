@@ -133,6 +133,48 @@ pub const ROWS: &[Row] = &[
         let graph = w.graph();
         w.attempt(|| graph.try_clone());
     }),
+    row("Graph::try_clone, of a graph with labels", |w| {
+        let mut graph = w.graph();
+        let node = graph.add_empty(&[]).unwrap();
+        graph.set_label(node, "label").unwrap();
+        w.attempt(|| graph.try_clone());
+    }),
+    row("Graph::try_clone, of a graph with conditional nodes", |w| {
+        let (mut graph, mut words, event) = (graph(w), w.buffer(), w.event());
+        let (other, pinned, child) = (w.buffer(), w.pinned(), w.small_graph());
+        let condition = graph.condition(1).unwrap();
+        let built = graph.add_while(&condition, &[], |body| {
+            let inner = body.condition(None)?;
+            body.add_child(&child, &[])?;
+            body.add_if(&inner, &[], |body| {
+                let launch = w.add.launch_builder(1, 1).arg_mut(&mut words).value(1u32);
+                // SAFETY: `add` takes the address of a word and a value.
+                let kernel = unsafe { body.add_kernel(launch, &[]) }?;
+                body.add_copy(CopyNode::device(&mut words, &other)?, &[kernel]).map(drop)
+            })
+            .map(drop)
+        });
+        let last = built.unwrap();
+        let load = CopyNode::from_pinned(&mut words, &pinned).unwrap();
+        graph.add_copy(load, &[last]).unwrap();
+        graph.add_host(|| {}, &[last]).unwrap();
+        graph.add_event_record(&event, &[last]).unwrap();
+        let word = &mut words.view_mut(0..1).unwrap();
+        graph.add_batch(BatchNode::new(&w.context).write(word, 1u32).unwrap(), &[last]).unwrap();
+        w.attempt(|| graph.try_clone());
+    }),
+    row("Graph::set_label", |w| {
+        let (mut graph, first, _) = pair(w);
+        w.attempt(|| graph.set_label(first, "first"));
+    }),
+    row("NodeRef::label", |w| {
+        let (graph, first, _) = pair(w);
+        w.attempt(|| graph.node(first)?.label());
+    }),
+    row("NodeRef::line", |w| {
+        let (graph, first, _) = pair(w);
+        w.attempt(|| graph.node(first)?.line());
+    }),
     row("Graph::node_in", |w| {
         let (graph, first, _) = pair(w);
         let clone = graph.try_clone().unwrap();

@@ -1,8 +1,8 @@
 //! Graphs and executables.
 
 use grapture::{
-    Bindings, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CaptureMode, Graph, InstantiateFlags,
-    InstantiateOptions, Stream, StreamGraphCapture,
+    BatchNode, Bindings, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CaptureMode, FillNode, Graph,
+    InstantiateFlags, InstantiateOptions, Stream, StreamGraphCapture, WordCondition,
 };
 use grapture_sys::Function;
 use tempfile::NamedTempFile;
@@ -35,6 +35,28 @@ const UNNAMED: &[Function] = &[
     Function::cuMemGetAddressRange_v2,
     Function::cuPointerGetAttribute,
 ];
+
+/// A graph with what else there is in files, and what it refers to.
+fn saved_kinds(w: &World) -> (Graph, Bindings) {
+    let (mut words, event) = (w.buffer(), w.event());
+    let mut graph = Graph::new(&w.context).unwrap();
+    let host = graph.add_host(|| {}, &[]).unwrap();
+    graph.set_label(host, "host").unwrap();
+    let record = graph.add_event_record(&event, &[host]).unwrap();
+    let mut scratch = graph.add_alloc::<u32>(4, &[record]).unwrap();
+    graph.add_fill(FillNode::new(&mut scratch, 1).unwrap(), &[]).unwrap();
+    graph.add_free(&scratch, &[]).unwrap();
+    let batch = BatchNode::new(&w.context).write(&mut words.view_mut(..1).unwrap(), 1u32);
+    graph.add_batch(batch.unwrap(), &[]).unwrap();
+    let condition = WordCondition::new(&words).unwrap();
+    let built = graph.add_while(&condition, &[], |body| {
+        body.add_fill(FillNode::new(&mut words, 0)?, &[]).map(drop)
+    });
+    built.unwrap();
+    let bindings = Bindings::new(&w.context).host("host", || {}).unwrap();
+    let bindings = bindings.event("event", &event).unwrap();
+    (graph, bindings.memory("words", &mut words).unwrap())
+}
 
 /// A graph of a kernel and a child, what it refers to, and a file.
 fn saved(w: &World) -> (Graph, Bindings, NamedTempFile) {
@@ -75,6 +97,13 @@ pub const ROWS: &[Row] = &[
         w.attempt(|| graph.profile(&w.stream, 2));
     })
     .tolerates(UNNAMED),
+    row("Graph::profile_of", |w| {
+        w.attempt(|| {
+            let build = || w.captured(|stream| stream.host_function(|| {}));
+            Graph::profile_of(&w.stream, 2, build)
+        });
+    })
+    .tolerates(UNNAMED),
     row("GraphExec::profile", |w| {
         let mut words = w.buffer();
         w.attempt(|| {
@@ -100,6 +129,28 @@ pub const ROWS: &[Row] = &[
     // As for `Module::kernel`.
     .tolerates(&[Function::cuFuncGetAttribute, Function::cuDeviceGetAttribute])
     .also(&["Graph::from_saved"]),
+    row("Graph::to_saved, of other kinds", |w| {
+        let (graph, bindings) = saved_kinds(w);
+        w.attempt(|| graph.to_saved(&bindings));
+    })
+    .tolerates(UNNAMED),
+    row("Graph::from_saved, of other kinds", |w| {
+        let (graph, bindings) = saved_kinds(w);
+        let text = graph.to_saved(&bindings).unwrap();
+        // SAFETY: it has no kernel but the library's.
+        w.attempt(|| unsafe { Graph::from_saved(&text, &bindings) });
+    })
+    .tolerates(&[Function::cuFuncGetAttribute, Function::cuDeviceGetAttribute]),
+    row("Graph::from_saved, with an image", |w| {
+        let graph = Graph::new(&w.context).unwrap();
+        let image =
+            ".version 7.0\n.target sm_50\n.address_size 64\n.visible .entry none() { ret; }";
+        let bindings = Bindings::new(&w.context).embedded_module(&w.module, image.as_bytes());
+        let text = graph.to_saved(&bindings.unwrap()).unwrap();
+        let none = Bindings::new(&w.context);
+        // SAFETY: it has no kernel.
+        w.attempt(|| unsafe { Graph::from_saved(&text, &none) });
+    }),
     row("Graph::write_debug_dot", |w| {
         let (graph, file) = (w.graph(), tempfile::NamedTempFile::new().unwrap());
         w.attempt(|| graph.write_debug_dot(file.path(), true));
