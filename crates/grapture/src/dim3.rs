@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
 
 /// How many blocks a grid has, or threads a block, in each of three dimensions.
@@ -13,7 +14,10 @@ use serde::{Deserialize, Serialize};
 /// assert_eq!(Dim3::from((16, 8)).count(), 128);
 /// assert_eq!(Dim3::new(16, 8, 2).to_string(), "16 x 8 x 2");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Pod, Zeroable,
+)]
+#[repr(C)]
 pub struct Dim3 {
     /// The first dimension.
     pub x: u32,

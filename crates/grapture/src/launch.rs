@@ -3,6 +3,7 @@
 mod attributes;
 mod node;
 mod residency;
+mod slots;
 
 use std::ffi::c_void;
 use std::fmt;
@@ -26,11 +27,12 @@ use crate::operation::Operation;
 use crate::retain::keep_until_done;
 use crate::stream::{Stream, other_context_than, unreachable_memory};
 
-use attributes::Attributes;
+pub(crate) use attributes::Attributes;
 pub use attributes::KernelAttribute;
 pub use attributes::MemorySyncDomain;
 pub(crate) use attributes::check_cluster;
 pub(crate) use node::before_contexts;
+use slots::Extras;
 
 /// How many arguments need no allocation.
 const INLINE: usize = 12;
@@ -48,8 +50,8 @@ pub struct LaunchBuilder<'a> {
     arguments: SmallVec<[Argument<'a>; INLINE]>,
     /// The arguments that are larger than a word, each from a word boundary on.
     large: Vec<u64>,
-    /// None: a plain launch.
-    attributes: Option<Box<Attributes>>,
+    /// Attributes and slots. None: a plain launch.
+    extras: Option<Box<Extras>>,
 }
 
 #[derive(Clone, Copy)]
@@ -75,7 +77,7 @@ impl<'a> LaunchBuilder<'a> {
             shared_bytes: 0,
             arguments: SmallVec::new(),
             large: Vec::new(),
-            attributes: None,
+            extras: None,
         }
     }
 
@@ -90,6 +92,9 @@ impl<'a> LaunchBuilder<'a> {
     #[inline]
     pub fn arg<T: Pod>(mut self, slice: &'a (impl DeviceSlice<T> + ?Sized)) -> Self {
         let raw = slice.raw();
+        if let Some(slot) = slice.slot() {
+            self.use_memory_slot(slot, raw);
+        }
         self.push(Argument { word: raw.address, bytes: WORD, owner: Some(raw.owner) });
         self
     }
@@ -98,6 +103,9 @@ impl<'a> LaunchBuilder<'a> {
     #[inline]
     pub fn arg_mut<T: Pod>(mut self, slice: &'a mut (impl DeviceSliceMut<T> + ?Sized)) -> Self {
         let raw = DeviceSlice::raw(&*slice);
+        if let Some(slot) = slice.slot() {
+            self.use_memory_slot(slot, raw);
+        }
         self.push(Argument { word: raw.address, bytes: WORD, owner: Some(raw.owner) });
         self
     }
@@ -170,7 +178,7 @@ impl<'a> LaunchBuilder<'a> {
 
     fn attributes_mut(&mut self) -> &mut Attributes {
         self.kernel.context().note_attributes();
-        self.attributes.get_or_insert_default()
+        self.extras.get_or_insert_default()
     }
 
     #[inline]
@@ -209,7 +217,9 @@ impl<'a> LaunchBuilder<'a> {
     /// with this grid, it touches no memory but what it is given, within the lengths that it is
     /// given, and writes only what was given as written. Memory that was given by
     /// [`address`](LaunchBuilder::address) or within [`bytes`](LaunchBuilder::bytes) outlives the
-    /// launch, and each launch of a graph that captures it.
+    /// launch, and each launch of a graph that captures it. With slots, all of this holds whatever they
+    /// can be set to: every value of a [`Slot`](crate::Slot)'s type that its rule accepts, in every
+    /// combination, and any memory of the same length, also the same for several.
     ///
     /// # Errors
     ///
@@ -253,6 +263,13 @@ impl<'a> LaunchBuilder<'a> {
         pointers: &mut [MaybeUninit<*mut c_void>],
     ) -> CudaResult<()> {
         self.check(stream)?;
+        if self.has_slots() {
+            // SAFETY: as above.
+            let recorded = unsafe { self.record_slots(stream, pointers.as_mut_ptr().cast()) };
+            if let Some(recorded) = recorded {
+                return recorded;
+            }
+        }
         if self.uses_peers(stream.context()) {
             // SAFETY: the caller's promise, and it was checked.
             return unsafe { self.launch_with_peers(stream, arguments, pointers) };
@@ -345,7 +362,7 @@ impl<'a> LaunchBuilder<'a> {
         stream.context().is(self.kernel.context())
             & self.dimensions_fit()
             & (self.shared_bytes <= self.kernel.dynamic_shared_limit() as usize)
-            & self.attributes.is_none()
+            & self.extras.is_none()
     }
 
     #[inline]
@@ -378,8 +395,7 @@ impl<'a> LaunchBuilder<'a> {
         pointers: *mut *mut c_void,
         plain: bool,
     ) -> CUresult {
-        if !plain && let Some(attributes) = self.attributes.as_ref().filter(|some| !some.is_plain())
-        {
+        if !plain && let Some(attributes) = self.extras.as_ref().filter(|some| !some.is_plain()) {
             // SAFETY: the caller's promise.
             return unsafe { self.submit_with_attributes(attributes, functions, stream, pointers) };
         }
@@ -444,7 +460,7 @@ impl<'a> LaunchBuilder<'a> {
     #[cold]
     fn check(&self, stream: &Stream) -> CudaResult<()> {
         self.check_for(stream.context(), "stream")?;
-        if let Some(attributes) = &self.attributes {
+        if let Some(attributes) = &self.extras {
             attributes.check(stream.context(), self.grid, Function::cuLaunchKernelEx)?;
             // The driver refuses the rest by itself, but a capture would not survive that.
             if stream.is_capturing() {
@@ -461,12 +477,8 @@ impl<'a> LaunchBuilder<'a> {
         if !context.same(self.kernel.context()) {
             return Err(other_context_than("kernel", than));
         }
-        if !self.dimensions_fit() {
-            return Err(self.bad_dimensions());
-        }
-        if self.shared_bytes > self.kernel.dynamic_shared_limit() as usize {
-            return Err(self.too_much_shared());
-        }
+        self.check_shape()?;
+        self.check_slots()?;
         let given = self.arguments.iter().map(|argument| &argument.bytes);
         if let Some(sizes) = self.kernel.parameters().filter(|sizes| !given.eq(*sizes)) {
             return Err(self.bad_arguments(sizes));
@@ -484,6 +496,18 @@ impl<'a> LaunchBuilder<'a> {
     fn uses_peers(&self, context: &Context) -> bool {
         let mut owners = self.arguments.iter().filter_map(|argument| argument.owner);
         owners.any(|owner| !owner.context().same(context))
+    }
+
+    /// Says what is wrong with the dimensions and the shared memory.
+    #[cold]
+    fn check_shape(&self) -> CudaResult<()> {
+        if !self.dimensions_fit() {
+            return Err(self.bad_dimensions());
+        }
+        if self.shared_bytes > self.kernel.dynamic_shared_limit() as usize {
+            return Err(self.too_much_shared());
+        }
+        Ok(())
     }
 
     #[cold]

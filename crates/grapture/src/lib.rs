@@ -32,6 +32,7 @@ mod raw_event;
 mod reclaim;
 mod recorder;
 mod retain;
+mod slot;
 mod stream;
 mod sync;
 mod tell;
@@ -64,20 +65,21 @@ pub use graph::{
     CopyNode, Decides, Edge, EdgeData, EdgePort, ExecNode, FillNode, Graph, GraphBody, GraphBuffer,
     GraphCache, GraphExec, InstantiateError, InstantiateFlags, InstantiateOptions,
     InstantiateResult, MemoryOperation, Node, NodeId, NodeKind, NodeMut, NodeParams, NodeProfile,
-    NodeRef, Outcome, Profile, Timing, UpdateError, UpdateOptions, UpdateReason, WaitFor, Word,
-    WordCondition,
+    NodeRef, Outcome, Profile, SlotPatch, Timing, UpdateError, UpdateOptions, UpdateReason,
+    WaitFor, Word, WordCondition,
 };
 pub use kernel::{BlockSize, Kernel, KernelAttributes};
 pub use launch::{KernelAttribute, LaunchBuilder, MemorySyncDomain};
 pub use memory::{
-    DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceView, DeviceViewMut, GraphOutput, GraphPool,
-    MemoryPool, PoolUsage, Region2d, Scratch, Temporary,
+    BufferSlot, BufferSlotMut, DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceView,
+    DeviceViewMut, GraphOutput, GraphPool, MemoryPool, PoolUsage, Region2d, Scratch, Temporary,
 };
 pub use module::{JitError, JitOptions, Module};
 pub use operation::{OperationKind, OperationSite};
 pub use pinned::{PinnedBuffer, PinnedRead, PinnedWrite};
 pub use recorder::StreamCapture;
 pub use retain::{HeldMemory, Retained, RetainedKind};
+pub use slot::{Slot, SlotValue};
 pub use stream::{Stream, StreamOptions};
 pub use topology::{
     ConditionalForm, CopyDirection, NodeParameter, OperationSpec, SourceLine, Topology,

@@ -124,7 +124,7 @@ impl ReclaimHandle {
 }
 
 /// Has the reclaimer release what was taken out of a handle that is dropped in a host function,
-/// where the driver refuses every call.
+/// where the driver refuses every call, or what nobody here shall wait for.
 #[cold]
 pub(crate) fn release_elsewhere<T: Send + 'static>(driver: &Driver, taken: T) {
     driver.reclaimer().handle().release(Box::new(taken));

@@ -243,6 +243,7 @@ impl StreamGraphCapture<'_> {
         added: CudaResult<NodeId>,
     ) -> CudaResult<NodeId> {
         let share = adding.graph.share().clone();
+        let slots = adding.graph.own_slots();
         drop(adding);
         let Ok(node) = added else { return self.failed(operation, added) };
         self.log.note_loose(&[node.as_raw()]);
@@ -250,6 +251,7 @@ impl StreamGraphCapture<'_> {
             if !share.is_empty() {
                 owners.retain_graph(share);
             }
+            slots.iter().for_each(|slots| owners.retain_slots(slots));
         };
         let noted = self.log.record(self.stream, operation, retain, || Ok(()));
         noted.unwrap_or(Ok(())).map(|()| node)

@@ -13,9 +13,10 @@ use grapture_sys::{
 use crate::capture::StreamGraphCapture;
 use crate::capture::info::RawInfo;
 use crate::error::{CudaError, CudaResult, check};
-use crate::graph::Graph;
+use crate::graph::{Graph, embedded};
 use crate::memory::Embedding;
 use crate::operation::{Operation, OperationKind};
+use crate::retain::Owners;
 use crate::stream::Stream;
 use crate::tell::contained;
 
@@ -79,11 +80,23 @@ impl Graph {
         }
         let notes = self.inner_notes()?;
         let embedding = Embedding::prepare(self.share().pools(), stream)?;
+        let names = log.names().ok_or_else(no_capture)?;
+        let mut slotted = Owners::here();
+        let slots = self.slots_to_embed(&mut slotted);
         log.record_alone(
             stream,
             Operation::new(OperationKind::ChildGraph),
-            |owners| owners.retain_graph(self.share().clone()),
-            || add(self, stream),
+            |owners| {
+                owners.retain_graph(self.share().clone());
+                owners.append(&mut slotted);
+            },
+            || {
+                let node = add(self, stream)?;
+                // SAFETY: the child graph node that was just made, in a capture that nobody else
+                // submits to now.
+                let inner = || unsafe { embedded(self.context().functions(), node) };
+                slots.place(self, names.id(node), inner).inspect_err(|_| invalidate(stream))
+            },
         )
         .ok_or_else(other_thread)??;
         embedding.made();
@@ -100,7 +113,7 @@ impl Graph {
 pub(super) fn add_with(
     stream: &Stream,
     add: impl FnOnce(&Functions, &RawInfo) -> CudaResult<CUgraphNode>,
-) -> CudaResult<()> {
+) -> CudaResult<CUgraphNode> {
     let info = stream.raw_capture_info().unwrap_or(Err(CudaError::NotSupported))?;
     if info.status != CU_STREAM_CAPTURE_STATUS_ACTIVE {
         return Err(CudaError::from(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED));
@@ -109,11 +122,12 @@ pub(super) fn add_with(
     stream
         // SAFETY: a live stream, and a node of its capture.
         .with(|functions, raw| unsafe { set_dependency(functions, raw, &mut node) })
-        .inspect_err(|_| invalidate(stream))
+        .inspect_err(|_| invalidate(stream))?;
+    Ok(node)
 }
 
 /// Adds a copy of the graph.
-fn add(graph: &Graph, stream: &Stream) -> CudaResult<()> {
+fn add(graph: &Graph, stream: &Stream) -> CudaResult<CUgraphNode> {
     add_with(stream, |functions, info| {
         // SAFETY: the handle and the arrays are valid until the next call on the capture, and this
         // thread, which began it, makes none before; other threads wait. Both graphs are live, and
@@ -128,7 +142,7 @@ pub(super) fn invalidate(stream: &Stream) {
     // SAFETY: a live stream. Measured: the call fails and invalidates the capture.
     let asked = stream.with(|functions, raw| unsafe { (functions.cuStreamQuery)(raw) });
     contained(|| {
-        tracing::debug!(?asked, "a capture was invalidated: a graph could not be embedded");
+        tracing::debug!(?asked, "a capture was invalidated: a node of it could not be noted");
     });
 }
 

@@ -13,6 +13,7 @@ use crate::error::{CudaError, CudaResult, check};
 use crate::graph::Graph;
 use crate::memory::Embedding;
 use crate::operation::{Operation, OperationKind};
+use crate::retain::Owners;
 use crate::stream::Stream;
 
 /// The driver that can move a graph into a node.
@@ -82,12 +83,22 @@ impl Graph {
         }
         let embedding = Embedding::prepare(self.share().pools(), stream)?;
         let share = self.share().clone();
+        let names = log.names().ok_or_else(has_ended)?;
+        let mut slotted = Owners::here();
+        let slots = self.slots_to_embed(&mut slotted);
         let added = log.record_alone(
             stream,
             Operation::new(OperationKind::ChildGraph),
-            |owners| owners.retain_graph(share),
+            |owners| {
+                owners.retain_graph(share);
+                owners.append(&mut slotted);
+            },
             // It is the capture's from here on, also if that breaks.
-            || add_with(stream, |functions, info| self.move_into(functions, info)),
+            || {
+                let node = add_with(stream, |functions, info| self.move_into(functions, info))?;
+                slots.move_to(names.id(node));
+                Ok(())
+            },
         );
         added.ok_or_else(other_thread)??;
         embedding.made();

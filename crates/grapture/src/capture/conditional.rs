@@ -13,7 +13,8 @@ use crate::capture::info::RawInfo;
 use crate::capture::nested::beside;
 use crate::error::{CudaError, CudaResult};
 use crate::graph::{
-    Body, Branch, Branching, Condition, Decider, Decides, Place, graph_nodes, launch_steering,
+    Body, Branch, Branching, Condition, Decider, Decides, NodeId, Place, graph_nodes,
+    launch_steering,
 };
 use crate::operation::{Operation, OperationKind};
 use crate::reclaim::drop_contained;
@@ -237,6 +238,7 @@ impl StreamGraphCapture<'_> {
             fail();
             launch_steering(condition, word, self.stream)?;
         }
+        let names = self.log.names().ok_or_else(|| self.log.elsewhere())?;
         let (node, bodies) = self.add(branch, condition)?;
         taken.keep();
         // From here on the capture has a node whose bodies are not whole.
@@ -244,7 +246,7 @@ impl StreamGraphCapture<'_> {
         let suspended = self.log.suspend(line);
         let mut known = Vec::with_capacity(bodies.len());
         for (index, body) in bodies.into_iter().enumerate() {
-            let recorded = self.capture_body(body, &mut |capture| {
+            let recorded = self.capture_body(names.id(node), body, &mut |capture| {
                 record(index, capture)?;
                 match decider {
                     Decider::Word(word) if branch == Branch::While => {
@@ -309,9 +311,10 @@ impl StreamGraphCapture<'_> {
         Ok(added_node)
     }
 
-    /// Captures one body, on a stream of its own.
+    /// Captures one body of a node, on a stream of its own.
     fn capture_body(
         &self,
+        node: NodeId,
         graph: CUgraph,
         record: &mut dyn FnMut(&StreamGraphCapture<'_>) -> CudaResult<()>,
     ) -> CudaResult<Body> {
@@ -325,6 +328,7 @@ impl StreamGraphCapture<'_> {
             self.nesting.lose();
         }
         if matches!(recorded, Ok(Ok(_))) {
+            owners.put_in_body_of(node);
             self.log.retain(|kept| kept.append(&mut owners));
         }
         // What was recorded before a failure is never run.

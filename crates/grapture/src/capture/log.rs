@@ -73,6 +73,12 @@ impl CaptureLog {
         }
     }
 
+    /// How the nodes are named that an open capture makes.
+    pub(crate) fn names(&self) -> Option<NodeNames> {
+        let shared = self.shared()?;
+        Some(shared.names.clone().unwrap_or_else(|| NodeNames::of(self.key)))
+    }
+
     /// Whether the capture is open in the driver.
     pub(crate) fn is_open(&self) -> bool {
         self.shared().is_some()

@@ -31,6 +31,7 @@ mod recording;
 mod segment_capture;
 mod segment_error;
 mod segments;
+mod slotted;
 mod thread_owned;
 
 use std::fmt;

@@ -17,6 +17,7 @@ use crate::context::Context;
 use crate::error::{CudaError, CudaResult};
 use crate::memory::{DeviceSlice, DeviceSliceMut, RawSlice};
 use crate::retain::Owners;
+use crate::slot::Identity;
 use crate::stream::other_context_than;
 
 /// The most operations that a batch has (measured: the driver refuses 256).
@@ -111,13 +112,14 @@ impl BatchNode {
     ///
     /// # Errors
     ///
-    /// [`Refused`](CudaError::Refused): no element, memory of another context, or too many
+    /// [`Refused`](CudaError::Refused): no element, memory of another context, a slot, or too many
     /// operations.
     pub fn write<W: Word>(
         self,
         target: &mut (impl DeviceSliceMut<W> + ?Sized),
         value: W,
     ) -> CudaResult<BatchNode> {
+        refuse_slot(target.slot())?;
         self.write_at(DeviceSlice::<W>::raw(target), value)
     }
 
@@ -137,6 +139,7 @@ impl BatchNode {
         source: &(impl DeviceSlice<W> + ?Sized),
         until: WaitFor<W>,
     ) -> CudaResult<BatchNode> {
+        refuse_slot(source.slot())?;
         self.wait_at(source.raw(), until)
     }
 
@@ -206,6 +209,17 @@ impl BatchNode {
             paramArray: self.operations.as_mut_ptr(),
             flags: 0,
         }
+    }
+}
+
+#[cold]
+fn refuse_slot(slot: Option<Identity>) -> CudaResult<()> {
+    match slot {
+        Some(_) => Err(refused(
+            "batch.word",
+            "it is a slot, and a batch stays with its words: give the memory itself".to_owned(),
+        )),
+        None => Ok(()),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::ptr;
+use std::sync::Arc;
 
 use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUgraph};
 
@@ -11,6 +12,7 @@ use crate::graph::notes::{Body, Branching, Inner};
 use crate::graph::steer::{steer, steering};
 use crate::graph::{Graph, GraphBody, GraphKey, NodeId};
 use crate::retain::{Owners, Share};
+use crate::slot::SlotNode;
 use crate::tell::contained;
 
 /// Builds one body, by its number.
@@ -291,7 +293,7 @@ impl Graph {
         let (mut owners, mut known) = (Owners::default(), Vec::with_capacity(bodies.len()));
         owners.come_from(line);
         for (index, raw) in bodies.into_iter().enumerate() {
-            let (share, body) = self.build_body(raw, &mut |body| {
+            let (share, body, slots) = self.build_body(node, raw, &mut |body| {
                 build(index, body)?;
                 match decider {
                     Decider::Word(word) if branch == Branch::While => {
@@ -303,6 +305,7 @@ impl Graph {
             })?;
             owners.retain_graph(share);
             known.push(body);
+            slots.iter().for_each(|slots| owners.retain_slots(slots));
         }
         let word = decider.word();
         let branching = Branching::new(node.as_raw(), branch, condition, word, known);
@@ -327,12 +330,14 @@ impl Graph {
         Ok(node)
     }
 
-    /// Has `build` fill a body of a node of this graph. Gives what the body uses, and the body.
+    /// Has `build` fill a body of a node of this graph. Gives what the body uses, the body, and its
+    /// nodes with slots.
     fn build_body(
         &mut self,
+        node: NodeId,
         raw: CUgraph,
         build: &mut dyn FnMut(&mut GraphBody<'_>) -> CudaResult<()>,
-    ) -> CudaResult<(Share, Body)> {
+    ) -> CudaResult<(Share, Body, Vec<Arc<SlotNode>>)> {
         let (context, share) = (self.context.clone(), Share::new(Owners::default()));
         // SAFETY: the body of a node that is not removed before this returns. The node has it for
         // itself: it is taken out of this value before that is dropped.
@@ -353,7 +358,8 @@ impl Graph {
             return Err(incomplete());
         }
         graph.check_bodies()?;
-        Ok((graph.share().clone(), Body { graph: raw, notes: notes? }))
+        let slots = graph.slots_in_body_of(node);
+        Ok((graph.share().clone(), Body { graph: raw, notes: notes? }, slots))
     }
 
     /// Removes nodes that are of no use, the last first.

@@ -385,6 +385,7 @@ impl Graph {
         }
         let id = self.id(raw);
         self.edits.shape();
+        owners.slot_nodes().for_each(|node| node.name(id));
         owners.graph_memory().for_each(|memory| memory.add_user(id));
         if !owners.is_empty() {
             let old = self.share_mut().set(id, owners);

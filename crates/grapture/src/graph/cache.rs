@@ -205,7 +205,11 @@ impl<K: Hash + Eq + Clone> GraphCache<K> {
         if let Some((exec, executable)) = self.reuse(&graph) {
             return Ok(self.insert(key, exec, Cost { captured, executable }, true));
         }
-        let exec = graph.instantiate()?;
+        // With the graph at hand its slots can be set, and no copy of it is made.
+        let exec = match graph.share().has_slots() {
+            true => graph.into_exec()?,
+            false => graph.instantiate()?,
+        };
         // Else its first launch uploads it.
         if self.context.driver().has(Function::cuGraphUpload) && !stream.is_capturing() {
             exec.upload(stream)?;

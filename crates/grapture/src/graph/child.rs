@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use grapture_sys::{
     CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE, CU_GRAPH_NODE_TYPE_GRAPH, CUDA_CHILD_GRAPH_NODE_PARAMS,
-    CUgraphNodeParams,
+    CUgraph, CUgraphNode, CUgraphNodeParams, Functions,
 };
 
 use crate::capture::MOVES_SINCE;
@@ -47,13 +47,18 @@ impl Graph {
         self.require_driver(&child.context, "child")?;
         child.refuse_memory_nodes(NO_COPY)?;
         let notes = child.inner_notes()?;
-        let node = self.insert(after, child.owners(), |place, node| {
+        let mut owners = child.owners();
+        let slots = child.slots_to_embed(&mut owners);
+        let names = self.names.clone();
+        let node = self.insert(after, owners, |place, node| {
             let Place { functions, graph, after, count } = *place;
             // SAFETY: two live graphs, and nodes of the first. The driver copies the second.
             check(unsafe {
                 (functions.cuGraphAddChildGraphNode)(node, graph, after, count, child.raw)
             })
-            .map_err(|error| child.why_no_child(error, NO_COPY))
+            .map_err(|error| child.why_no_child(error, NO_COPY))?;
+            // SAFETY: the child graph node that was just made.
+            slots.place(child, names.id(*node), || unsafe { embedded(functions, *node) })
         })?;
         self.note_child(node, notes);
         Ok(node)
@@ -107,7 +112,10 @@ impl Graph {
             graph: child.raw,
             ownership: CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE,
         };
-        let node = self.insert(after, child.owners(), |place, node| {
+        let mut owners = child.owners();
+        let slots = child.slots_to_embed(&mut owners);
+        let names = self.names.clone();
+        let node = self.insert(after, owners, |place, node| {
             let Place { functions, graph, after, count } = *place;
             let full = std::ptr::null();
             // SAFETY: two live graphs, and nodes of the first. The second is ours alone, and the
@@ -115,7 +123,9 @@ impl Graph {
             check(unsafe {
                 (functions.cuGraphAddNode_v2)(node, graph, after, full, count, &mut params)
             })
-            .map_err(|error| child.why_no_child(error, "it cannot be moved into a node"))
+            .map_err(|error| child.why_no_child(error, "it cannot be moved into a node"))?;
+            slots.move_to(names.id(*node));
+            Ok(())
         })?;
         self.note_child(node, notes);
         child.give_away();
@@ -161,8 +171,12 @@ impl Graph {
         self.forget_within(node);
         self.edits.node(node);
         self.note_child(node, notes);
-        drop_contained(self.share_mut().set(node, child.owners()));
-        Ok(())
+        let mut owners = child.owners();
+        let slots = child.slots_to_embed(&mut owners);
+        // SAFETY: a child graph node of this graph.
+        let placed = slots.place(child, node, || unsafe { embedded(self.functions(), raw) });
+        drop_contained(self.share_mut().set(node, owners));
+        placed
     }
 
     /// What a node that runs the graph keeps alive.
@@ -172,6 +186,18 @@ impl Graph {
         owners.retain_graph(self.share().clone());
         owners
     }
+}
+
+/// The graph that a node embeds.
+///
+/// # Safety
+///
+/// A child graph node of a live graph that nobody else uses now.
+pub(crate) unsafe fn embedded(functions: &Functions, node: CUgraphNode) -> CudaResult<CUgraph> {
+    let mut graph = std::ptr::null_mut();
+    // SAFETY: the caller's promise, and a live out-pointer.
+    check(unsafe { (functions.cuGraphChildGraphNodeGetGraph)(node, &mut graph) })?;
+    Ok(graph)
 }
 
 const NO_COPY: &str = "it cannot be copied into a node: move it there with `add_child_moved`";

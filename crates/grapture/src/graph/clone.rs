@@ -7,7 +7,10 @@ use std::ptr;
 use grapture_sys::{CUDA_ERROR_INVALID_HANDLE, CUgraph, CUgraphNode};
 
 use crate::error::{CudaError, CudaResult, check};
+use crate::graph::edit::not_supported;
+use crate::graph::slots::Twins;
 use crate::graph::{Graph, GraphKey, NodeId};
+use crate::slot::NodePlace;
 
 impl Graph {
     /// A copy of the graph, to change apart. What both own they own together.
@@ -35,6 +38,12 @@ impl Graph {
     pub fn try_clone(&self) -> CudaResult<Graph> {
         self.refuse_memory_nodes(NO_CLONE)?;
         if self.has_branchings() {
+            if self.share().has_slots() {
+                return Err(not_supported(
+                    "it has conditional nodes and slots: it cannot be cloned, build it twice"
+                        .to_owned(),
+                ));
+            }
             return self.rebuilt().map_err(|error| self.why_not(error, NO_CLONE));
         }
         let mut raw = ptr::null_mut();
@@ -54,7 +63,21 @@ impl Graph {
             }
         }
         let name = |node: NodeId| names.get(&node).copied();
-        *copy.share_mut() = self.share().renamed(name);
+        let mut placed = HashMap::new();
+        if self.share().has_slots() {
+            let mut twins = Twins::new(&self.context, self.share(), false);
+            for (_, place) in self.slot_nodes() {
+                let path = twins.find((self.raw, raw), &place)?;
+                placed.extend(path.map(|path| (place.path, path)));
+            }
+        }
+        let place = |place: &NodePlace| {
+            let path = placed.get(&place.path)?.clone();
+            let outermost = copy.id(*path.first()?);
+            let top = names.get(&place.top).copied().unwrap_or(outermost);
+            Some(NodePlace { top, path, in_body: place.in_body })
+        };
+        *copy.share_mut() = self.share().renamed(name, place);
         // The nodes are in the same order (measured).
         copy.recorded = self.recorded.clone();
         if let Some(built) = &self.built {

@@ -94,8 +94,15 @@ impl WordCondition {
     ///
     /// # Errors
     ///
-    /// [`Refused`](CudaError::Refused): the memory is empty.
+    /// [`Refused`](CudaError::Refused): the memory is empty, or a slot.
     pub fn new(word: &(impl DeviceSlice<u32> + ?Sized)) -> CudaResult<WordCondition> {
+        if word.slot().is_some() {
+            return Err(CudaError::refused(
+                CUDA_ERROR_INVALID_VALUE,
+                "word",
+                "it is a slot, and a condition stays by its word: give the memory itself",
+            ));
+        }
         let raw = word.raw();
         if raw.bytes == 0 {
             return Err(CudaError::refused(

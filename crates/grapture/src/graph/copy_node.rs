@@ -17,6 +17,9 @@ use crate::memory::{
 use crate::operation::Operation;
 use crate::pinned::{PinnedBuffer, PinnedInner};
 use crate::retain::Owners;
+use crate::slot::{
+    Bound, Identity, SlotNode, SlotUse, SlotWork, Target, Value, Work, no_rectangle, unfit_memory,
+};
 use crate::stream::other_context_than;
 use crate::topology::CopyDirection;
 
@@ -29,6 +32,8 @@ pub struct CopyNode {
     pub(super) params: CUDA_MEMCPY3D,
     pub(super) owners: Owners,
     pub(super) context: Context,
+    /// What is noted of it if an end is a slot's.
+    pub(super) slots: Option<Arc<SlotNode>>,
 }
 
 impl CopyNode {
@@ -56,9 +61,9 @@ impl CopyNode {
         target: &mut (impl DeviceSliceMut<T> + ?Sized),
         source: &(impl DeviceSlice<T> + ?Sized),
     ) -> CudaResult<CopyNode> {
-        let (target, source) = (DeviceSlice::<T>::raw(target), source.raw());
-        let (to, from) = (whole::<T>(target.bytes), whole::<T>(source.bytes));
-        CopyNode::of::<T>(End::Device(target), to, End::Device(source), from)
+        let (target, source) = (End::device(&*target), End::device(source));
+        let (to, from) = (whole::<T>(target.span().1), whole::<T>(source.span().1));
+        CopyNode::of::<T>(target, to, source, from)
     }
 
     /// A rectangle, from device memory to device memory.
@@ -75,8 +80,8 @@ impl CopyNode {
         source: &(impl DeviceSlice<T> + ?Sized),
         source_region: Region2d,
     ) -> CudaResult<CopyNode> {
-        let (target, source) = (DeviceSlice::<T>::raw(target), source.raw());
-        CopyNode::of::<T>(End::Device(target), region, End::Device(source), source_region)
+        let (target, source) = (End::device(&*target), End::device(source));
+        CopyNode::of::<T>(target, region, source, source_region)
     }
 
     /// From pinned host memory to device memory: each launch copies what is there then.
@@ -105,8 +110,8 @@ impl CopyNode {
         source: &PinnedBuffer<T>,
         source_region: Region2d,
     ) -> CudaResult<CopyNode> {
-        let (target, source) = (DeviceSlice::<T>::raw(target), source.inner());
-        CopyNode::of::<T>(End::Device(target), region, End::Pinned(source), source_region)
+        let (target, source) = (End::device(&*target), End::Pinned(source.inner()));
+        CopyNode::of::<T>(target, region, source, source_region)
     }
 
     /// From device memory to pinned host memory.
@@ -136,7 +141,7 @@ impl CopyNode {
         source_region: Region2d,
     ) -> CudaResult<CopyNode> {
         let target = End::Pinned(target.inner());
-        CopyNode::of::<T>(target, region, End::Device(source.raw()), source_region)
+        CopyNode::of::<T>(target, region, End::device(source), source_region)
     }
 
     /// From host memory to device memory. The elements are as they are now at every launch: the
@@ -167,10 +172,19 @@ impl CopyNode {
         source: &[T],
         source_region: Region2d,
     ) -> CudaResult<CopyNode> {
-        let target = DeviceSlice::<T>::raw(target);
+        let target = End::device(&*target);
         let frozen = freeze(target.context(), bytemuck::cast_slice(source))?;
-        let (target, source) = (End::Device(target), End::Frozen(&frozen));
+        let source = End::Frozen(&frozen);
         CopyNode::of::<T>(target, region, source, source_region)
+    }
+
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// What the driver is given, what is noted of the slots, and what is kept alive.
+    pub(crate) fn into_parts(self) -> (CUDA_MEMCPY3D, Option<Arc<SlotNode>>, Owners) {
+        (self.params, self.slots, self.owners)
     }
 
     #[track_caller]
@@ -220,14 +234,56 @@ impl CopyNode {
         let mut owners = Owners::here();
         source.retain(&mut owners, false);
         target.retain(&mut owners, true);
-        Ok(CopyNode { params, owners, context: context.clone() })
+        let uses = [target.slot_use(Target::CopyTarget), source.slot_use(Target::CopySource)];
+        let uses: Vec<_> = uses.into_iter().flatten().collect();
+        let slots = if uses.is_empty() { None } else { Some(slot_node(params, uses, context)?) };
+        if let Some(node) = &slots {
+            owners.retain_slots(node);
+        }
+        Ok(CopyNode { params, owners, context: context.clone(), slots })
     }
+}
+
+/// What is noted of a copy with slots.
+fn slot_node(
+    params: CUDA_MEMCPY3D,
+    uses: Vec<SlotUse>,
+    context: &Context,
+) -> CudaResult<Arc<SlotNode>> {
+    check_slots(&params, &uses)?;
+    Ok(SlotNode::new(Arc::new(SlotWork { work: Work::Copy(params, context.clone()), uses })))
+}
+
+fn check_slots(params: &CUDA_MEMCPY3D, uses: &[SlotUse]) -> CudaResult<()> {
+    for used in uses {
+        let Value::Memory(bound) = &used.initial else { continue };
+        unfit_memory(&bound.owner).map_or(Ok(()), Err)?;
+        if params.Height != 1 || bound.bytes != params.WidthInBytes {
+            return Err(no_rectangle());
+        }
+    }
+    check_overlap(params)
+}
+
+/// Refuses a copy between memory that overlaps: slots are not borrowed as buffers are.
+pub(super) fn check_overlap(params: &CUDA_MEMCPY3D) -> CudaResult<()> {
+    let both = [params.srcMemoryType, params.dstMemoryType];
+    let (from, to, bytes) = (params.srcDevice, params.dstDevice, params.WidthInBytes as u64);
+    if both != [CU_MEMORYTYPE_DEVICE; 2] || from.abs_diff(to) >= bytes {
+        return Ok(());
+    }
+    Err(CudaError::refused(
+        CUDA_ERROR_INVALID_VALUE,
+        "slot",
+        "the source of a copy and its target would overlap: give them memory apart",
+    ))
 }
 
 /// One end of a copy.
 #[derive(Clone, Copy)]
 enum End<'a> {
-    Device(RawSlice<'a>),
+    /// Device memory, and the slot that it is, if it is one.
+    Device(RawSlice<'a>, Option<Identity>),
     Pinned(&'a Arc<PinnedInner>),
     /// The graph's own copy of bytes: the host never comes back to it.
     Frozen(&'a Arc<PinnedInner>),
@@ -240,9 +296,19 @@ enum At {
 }
 
 impl<'a> End<'a> {
+    fn device<T: Pod>(slice: &'a (impl DeviceSlice<T> + ?Sized)) -> End<'a> {
+        End::Device(slice.raw(), slice.slot())
+    }
+
+    /// The use of a slot that it is, if it is one.
+    fn slot_use(self, target: Target) -> Option<SlotUse> {
+        let End::Device(slice, Some(slot)) = self else { return None };
+        Some(SlotUse { slot, target, initial: Value::Memory(Bound::of(slice)) })
+    }
+
     fn context(self) -> &'a Context {
         match self {
-            End::Device(slice) => slice.context(),
+            End::Device(slice, _) => slice.context(),
             End::Pinned(memory) | End::Frozen(memory) => memory.context(),
         }
     }
@@ -251,7 +317,7 @@ impl<'a> End<'a> {
     #[cold]
     fn check_reach(self, source: End<'_>) -> CudaResult<()> {
         match (self, source) {
-            (End::Device(to), End::Device(from))
+            (End::Device(to, _), End::Device(from, _))
                 if to.context().driver().same(from.context().driver()) =>
             {
                 let plain = to.owner.is_plain() && from.owner.is_plain();
@@ -264,14 +330,14 @@ impl<'a> End<'a> {
     /// The address, which is counted from 0 in host memory, and how many bytes there are.
     fn span(self) -> (u64, usize) {
         match self {
-            End::Device(slice) => slice.span(),
+            End::Device(slice, _) => slice.span(),
             End::Pinned(memory) | End::Frozen(memory) => (0, memory.bytes()),
         }
     }
 
     fn at(self, address: u64) -> At {
         match self {
-            End::Device(_) => At::Device(address),
+            End::Device(..) => At::Device(address),
             End::Pinned(memory) | End::Frozen(memory) => {
                 At::Host(memory.pointer().as_ptr().wrapping_add(address as usize).cast())
             }
@@ -280,7 +346,7 @@ impl<'a> End<'a> {
 
     fn retain(self, owners: &mut Owners, written: bool) {
         match self {
-            End::Device(slice) => owners.retain_memory(slice.owner),
+            End::Device(slice, _) => owners.retain_memory(slice.owner),
             End::Pinned(memory) => owners.retain_pinned(memory, written),
             End::Frozen(memory) => owners.retain(memory),
         }

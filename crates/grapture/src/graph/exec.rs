@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult, check};
 use crate::graph::exec_owners::ExecOwners;
+use crate::graph::exec_slots::ExecSlots;
 use crate::graph::launch_attributes::LaunchAttributes;
 use crate::graph::source::Source;
 use crate::graph::{Graph, GraphKey, InstantiateFlags};
@@ -55,6 +56,8 @@ pub struct GraphExec {
     pub(super) prepares: Cell<bool>,
     /// The graph that it was made of, where nobody else has it.
     pub(super) source: Source,
+    /// Its slots, where it has some.
+    pub(super) slots: Option<Box<ExecSlots>>,
     // Not `Sync`, see above (O8).
     _not_sync: PhantomData<Cell<()>>,
 }
@@ -110,6 +113,7 @@ impl GraphExec {
             after: RefCell::new(None),
             attributes: made.attributes,
             source,
+            slots: None,
             _not_sync: PhantomData,
         }
     }
@@ -376,6 +380,7 @@ impl GraphExec {
             after: RefCell::new(None),
             prepares: Cell::new(false),
             source: self.source.take(),
+            slots: self.slots.take(),
             _not_sync: PhantomData,
         }
     }

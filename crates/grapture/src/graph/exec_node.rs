@@ -72,7 +72,7 @@ impl GraphExec {
                  made of",
             ));
         }
-        let raw = graph.require_at_any_depth(node, "node")?;
+        let raw = self.handle_of(graph, node)?;
         Ok(ExecNode { exec: self, graph: Some(graph), id: node, raw })
     }
 }
@@ -81,7 +81,8 @@ impl GraphExec {
 ///
 /// A change is for the launches to come: those in flight keep what they were launched with, and
 /// what they use is kept until they are done. The graph that the executable was made of keeps what
-/// it says. What the driver refuses leaves the node as it was.
+/// it says. What the driver refuses leaves the node as it was. A node that was changed no longer
+/// follows the [slots](crate::Slot) that it used.
 pub struct ExecNode<'a> {
     exec: &'a mut GraphExec,
     /// The graph that has the name. None: the executable keeps it.
@@ -314,6 +315,9 @@ impl ExecNode<'_> {
             return Err(graph_memory());
         }
         refuse_shared_pools(self.exec.owners().share(), &owners, Some(self.id))?;
+        if owners.have_slots() {
+            return Err(slots());
+        }
         if let Err(error) = set(self.exec, self.raw) {
             let refused = is_refusal(&error);
             if !refused {
@@ -326,6 +330,7 @@ impl ExecNode<'_> {
         }
         self.exec.changed();
         let context = self.exec.context.clone();
+        self.exec.forget_slots(self.raw);
         self.exec.owners_mut().set(self.id, owners, context.driver());
         self.exec.prepare();
         Ok(())
@@ -432,7 +437,7 @@ fn no_source() -> CudaError {
 }
 
 #[cold]
-fn unknown() -> CudaError {
+pub(super) fn unknown() -> CudaError {
     CudaError::refused(
         CUDA_ERROR_INVALID_HANDLE,
         "node",
@@ -448,6 +453,16 @@ fn graph_memory() -> CudaError {
         "memory",
         "a node of a graph allocates it: change the node in that graph, and update the executable \
          from there",
+    )
+}
+
+#[cold]
+fn slots() -> CudaError {
+    CudaError::refused(
+        CUDA_ERROR_INVALID_VALUE,
+        "slot",
+        "a node that is changed by itself follows no slot: give it the values and the memory \
+         themselves, or change it in the graph, and update the executable from there",
     )
 }
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use crate::driver::Driver;
 use crate::error::CudaResult;
 use crate::graph::NodeId;
-use crate::memory::AtLaunch;
+use crate::memory::{AtLaunch, BufferInner};
 use crate::raw_event::RawEvent;
-use crate::reclaim::drop_contained;
+use crate::reclaim::{drop_contained, release_elsewhere};
 use crate::retain::{LastLaunch, Owners, Part, PinnedUse, Retired, Share};
 use crate::stream::Stream;
 
@@ -37,6 +37,18 @@ struct Changed {
     doubtful: Vec<Share>,
     /// What no launch has used.
     fresh: Fresh,
+    /// The memory that slots were set to.
+    bound: Vec<BoundMemory>,
+    /// How many times it was found that there was a launch.
+    launched: u64,
+}
+
+/// Memory that a slot was set to.
+struct BoundMemory {
+    slot: u64,
+    memory: Arc<BufferInner>,
+    /// How often a launch was found before it came.
+    after: u64,
 }
 
 /// What of an executable's owners no launch has used.
@@ -102,6 +114,10 @@ impl ExecOwners {
             // A launch may have been made since it came, whatever is fresh.
             self.let_go(Part::All { _owned: doubtful }, true, driver);
         }
+        let bound = self.changed.as_mut().map(|changed| mem::take(&mut changed.bound));
+        for bound in bound.into_iter().flatten() {
+            self.let_go_bound(bound, driver);
+        }
         if self.share.is_same(&share) {
             return;
         }
@@ -141,6 +157,39 @@ impl ExecOwners {
         }
     }
 
+    /// Keeps the memory that a slot is set to, in the place of what it was set to before. What the
+    /// graph owns is kept with that.
+    pub(super) fn bind(&mut self, slot: u64, memory: &Arc<BufferInner>, driver: &Driver) {
+        let is_bound =
+            |bound: &BoundMemory| bound.slot == slot && Arc::ptr_eq(&bound.memory, memory);
+        if self.changed.as_ref().is_some_and(|changed| changed.bound.iter().any(is_bound)) {
+            return;
+        }
+        self.settle();
+        let changed = self.changed.get_or_insert_default();
+        let new = BoundMemory { slot, memory: memory.clone(), after: changed.launched };
+        match changed.bound.iter_mut().find(|bound| bound.slot == slot) {
+            Some(bound) => {
+                let old = mem::replace(bound, new);
+                self.let_go_bound(old, driver);
+            }
+            None => changed.bound.push(new),
+        }
+    }
+
+    fn let_go_bound(&self, bound: BoundMemory, driver: &Driver) {
+        let BoundMemory { memory, after, .. } = bound;
+        let launched = self.changed.as_ref().map_or(0, |changed| changed.launched);
+        match &self.retired {
+            Some(retired) if after != launched => {
+                retired.add(Part::Memory { _memory: memory }, driver);
+            }
+            // Its release would wait for what others have in flight, and a set does not.
+            _ if Arc::strong_count(&memory) == 1 => release_elsewhere(driver, memory),
+            _ => drop(memory),
+        }
+    }
+
     /// Keeps besides what nodes may have taken in an update that failed, until all is replaced.
     pub(super) fn keep(&mut self, share: Share) {
         self.changed.get_or_insert_default().doubtful.push(share);
@@ -173,9 +222,10 @@ impl ExecOwners {
             LastLaunch::Never => {}
             last => {
                 self.retired.get_or_insert_default().launched(last);
-                let fresh = &mut self.changed.get_or_insert_default().fresh;
-                match fresh {
-                    Fresh::All => *fresh = Fresh::Nodes(HashSet::new()),
+                let changed = self.changed.get_or_insert_default();
+                changed.launched += 1;
+                match &mut changed.fresh {
+                    fresh @ Fresh::All => *fresh = Fresh::Nodes(HashSet::new()),
                     Fresh::Nodes(nodes) => nodes.clear(),
                 }
             }

@@ -1,6 +1,7 @@
 //! [`FillNode`]: what a fill node fills.
 
 use std::fmt;
+use std::sync::Arc;
 
 use bytemuck::Pod;
 use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUDA_MEMSET_NODE_PARAMS};
@@ -10,6 +11,9 @@ use crate::error::{CudaError, CudaResult};
 use crate::memory::{DeviceSlice, DeviceSliceMut, Region2d, Unit};
 use crate::operation::Operation;
 use crate::retain::Owners;
+use crate::slot::{
+    Bound, Identity, SlotNode, SlotUse, SlotWork, Target, Value, Work, no_rectangle, unfit_memory,
+};
 
 /// What a fill node fills, and with what: the same for a node that is
 /// [added](crate::Graph::add_fill) to a graph and for one that is
@@ -21,6 +25,8 @@ pub struct FillNode {
     pub(super) params: CUDA_MEMSET_NODE_PARAMS,
     pub(super) owners: Owners,
     pub(super) context: Context,
+    /// What is noted of it if the memory is a slot's.
+    pub(super) slots: Option<Arc<SlotNode>>,
 }
 
 impl FillNode {
@@ -59,7 +65,7 @@ impl FillNode {
         region: Region2d,
         value: T,
     ) -> CudaResult<FillNode> {
-        let target = DeviceSlice::<T>::raw(target);
+        let (slot, target) = (target.slot(), DeviceSlice::<T>::raw(target));
         let bytes = region.within(target.span(), size_of::<T>(), "fill.region")?;
         if bytes.width == 0 || bytes.height == 0 {
             return Err(nothing());
@@ -75,8 +81,39 @@ impl FillNode {
         };
         let mut owners = Owners::here();
         owners.retain_memory(target.owner);
-        Ok(FillNode { params, owners, context: target.context().clone() })
+        let slots = match slot {
+            Some(slot) => Some(slot_node(params, slot, Bound::of(target))?),
+            None => None,
+        };
+        if let Some(node) = &slots {
+            owners.retain_slots(node);
+        }
+        Ok(FillNode { params, owners, context: target.context().clone(), slots })
     }
+
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// What the driver is given, what is noted of the slot, and what is kept alive.
+    pub(crate) fn into_parts(self) -> (CUDA_MEMSET_NODE_PARAMS, Option<Arc<SlotNode>>, Owners) {
+        (self.params, self.slots, self.owners)
+    }
+}
+
+/// What is noted of a fill of a slot's memory.
+fn slot_node(
+    params: CUDA_MEMSET_NODE_PARAMS,
+    slot: Identity,
+    bound: Bound,
+) -> CudaResult<Arc<SlotNode>> {
+    unfit_memory(&bound.owner).map_or(Ok(()), Err)?;
+    if params.height != 1 || params.width * params.elementSize as usize != bound.bytes {
+        return Err(no_rectangle());
+    }
+    let context = bound.owner.context().clone();
+    let used = SlotUse { slot, target: Target::FillTarget, initial: Value::Memory(bound) };
+    Ok(SlotNode::new(Arc::new(SlotWork { work: Work::Fill(params, context), uses: vec![used] })))
 }
 
 #[cold]

@@ -38,7 +38,9 @@ impl GraphExec {
         let Some(nodes) = since else { return Ok(Followed::NotAtAll) };
         let all = self.node_count.saturating_add(graph.count_around(&nodes)?);
         let few = nodes.len().saturating_mul(WORTH) <= all;
-        if !few || (strict && nodes.len() > 1) {
+        // What the slots say of the nodes would have to follow as well.
+        let slotted = self.slots.is_some() || graph.share().has_slots();
+        if !few || (slotted && !nodes.is_empty()) || (strict && nodes.len() > 1) {
             return Ok(Followed::NotAtAll);
         }
         if !nodes.is_empty() {

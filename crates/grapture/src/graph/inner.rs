@@ -100,6 +100,11 @@ impl Graph {
         if node.within == 0 { self.id(raw) } else { self.id_within(node.within, raw) }
     }
 
+    /// The node that embeds the graph that a node is of; none if that is this graph.
+    pub(super) fn outer(&self, node: NodeId) -> Option<NodeId> {
+        if node.within == 0 { None } else { self.inner.get(node.within).map(|(owner, _)| owner) }
+    }
+
     fn id_within(&self, number: u32, raw: CUgraphNode) -> NodeId {
         NodeId { graph: self.names.graph(), raw, turn: 0, within: number }
     }

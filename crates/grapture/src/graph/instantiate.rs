@@ -90,6 +90,15 @@ impl Graph {
     #[doc(alias = "cuGraphInstantiateWithParams")]
     #[doc(alias = "cuGraphInstantiateWithFlags")]
     pub fn instantiate_with(&self, options: &InstantiateOptions) -> CudaResult<GraphExec> {
+        if self.share().has_slots() {
+            return self.instantiate_slotted(options);
+        }
+        self.instantiate_itself(options)
+    }
+
+    /// Makes the graph executable, and no copy of it: the names of its nodes are those of the
+    /// executable's.
+    pub(super) fn instantiate_itself(&self, options: &InstantiateOptions) -> CudaResult<GraphExec> {
         options.check(self)?;
         self.check_whole()?;
         if options.flags.contains(InstantiateFlags::DEVICE_LAUNCH) {
@@ -134,7 +143,7 @@ impl Graph {
         let made = Made { raw, node_count, flags, attributes, revision };
         let (context, key) = (self.context.clone(), self.names().graph());
         let share = self.share().clone();
-        GraphExec::new(made, context, key, share, Source::of(self))
+        GraphExec::new(made, context, key, share, Source::of(self)).with_slots()
     }
 
     /// Refuses a graph of which a part is missing.
@@ -228,7 +237,7 @@ impl Captured {
         let made = Made { raw, node_count, flags, attributes, revision: 0 };
         // SAFETY: the graph is nobody else's from here on.
         let source = unsafe { Source::captured(self.raw, self.recorded) };
-        Ok(GraphExec::new(made, self.context, self.key, self.share, source))
+        Ok(GraphExec::new(made, self.context, self.key, self.share, source).with_slots())
     }
 
     /// The same once the memory that the nodes use is there.

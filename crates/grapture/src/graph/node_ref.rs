@@ -265,7 +265,7 @@ impl NodeMut<'_> {
     pub fn set_copy(self, copy: CopyNode) -> CudaResult<()> {
         self.require(NodeKind::Memcpy)?;
         self.graph.require_place(&copy.context, "copy")?;
-        let CopyNode { params, owners, context } = copy;
+        let CopyNode { params, owners, context, .. } = copy;
         let (id, raw) = (self.id, self.raw);
         self.graph.replace(id, owners, |graph| match graph.sets_place(id, &context)? {
             // SAFETY: a copy node of this graph, and parameters that the driver copies. Both ends
@@ -298,7 +298,7 @@ impl NodeMut<'_> {
     pub fn set_fill(self, fill: FillNode) -> CudaResult<()> {
         self.require(NodeKind::Memset)?;
         self.graph.require_place(&fill.context, "fill")?;
-        let FillNode { params, owners, context } = fill;
+        let FillNode { params, owners, context, .. } = fill;
         let (id, raw) = (self.id, self.raw);
         self.graph.replace(id, owners, |graph| match graph.sets_place(id, &context)? {
             // SAFETY: a fill node of this graph, and parameters that the driver copies. The target
@@ -440,6 +440,7 @@ impl Graph {
         // say, and finds no memory that a node of a graph allocates (measured).
         self.context.entered(|_| set(self))?;
         self.edits.node(node);
+        owners.slot_nodes().for_each(|slots| slots.set_place(|| self.place_of(node)));
         owners.graph_memory().for_each(|memory| memory.add_user(node));
         drop_contained(self.share_mut().set(node, owners));
         Ok(())

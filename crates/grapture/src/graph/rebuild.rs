@@ -42,7 +42,7 @@ impl Graph {
         let copies: HashMap<_, _> = copies.into_iter().collect();
         let named = |node: &Node| Some((node.id(), copy.id(*copies.get(&node.id().as_raw())?)));
         let names: HashMap<_, _> = nodes.iter().filter_map(named).collect();
-        *copy.share_mut() = self.share().renamed(|node| names.get(&node).copied());
+        *copy.share_mut() = self.share().renamed(|node| names.get(&node).copied(), |_| None);
         let built = copy.built();
         for (node, note) in nodes.iter().zip(notes) {
             names.get(&node.id()).into_iter().for_each(|copy| built.notes.set(*copy, note.clone()));

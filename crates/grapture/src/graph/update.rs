@@ -10,6 +10,7 @@ use grapture_sys::{
 
 use crate::error::{CudaError, CudaResult, check};
 use crate::graph::exec_node::is_refusal;
+use crate::graph::exec_slots::SlotTable;
 use crate::graph::follow::Followed;
 use crate::graph::launch_attributes::LaunchAttributes;
 use crate::graph::update_error::UpdateError;
@@ -158,9 +159,14 @@ impl GraphExec {
             let node = self.attributes.first_other(&attributes, graph);
             return Err(UpdateError::of_attributes(graph, node).into());
         }
+        let slots = match self.slots.is_some() || graph.share().has_slots() {
+            true => self.slots_after(graph)?,
+            false => SlotTable::default(),
+        };
         let (code, info) = self.call_update(graph)?;
         // The driver leaves what it has to say in the result, whatever the code is.
         if code.is_ok() && info.result == CU_GRAPH_EXEC_UPDATE_SUCCESS {
+            self.take_slots(slots);
             self.taken(graph);
             return Ok(());
         }
@@ -222,6 +228,7 @@ impl GraphExec {
         mem::swap(&mut self.raw, &mut new.raw);
         mem::swap(&mut self.node_count, &mut new.node_count);
         mem::swap(&mut self.attributes, &mut new.attributes);
+        mem::swap(&mut self.slots, &mut new.slots);
         self.key = new.key;
         // What is dropped here is the old executable with the new one's owners, which no launch has
         // used.

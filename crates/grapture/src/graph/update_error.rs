@@ -54,6 +54,12 @@ impl UpdateError {
         }
     }
 
+    /// The slots of the graph cannot be found in the executable.
+    pub(super) fn of_slots(reason: UpdateReason) -> UpdateError {
+        let code = CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE.0;
+        UpdateError { code, reason, node: None, from: None }
+    }
+
     /// A node of the executable that did not take what it was given.
     pub(super) fn of_node(graph: &Graph, node: CUgraphNode, code: u32) -> UpdateError {
         let node = Blamed::of(graph, node);
@@ -170,6 +176,10 @@ pub enum UpdateReason {
     UnsupportedFunctionChange,
     /// A kernel has other launch attributes, such as another cluster.
     AttributesChanged,
+    /// The graph has slots, and it is not known which nodes of the executable use them: that was made
+    /// of a graph without, which it did not keep, or another node is of the same kind, comes after
+    /// the same nodes and before the same, so that the driver may take one for the other.
+    Slots,
     /// A reason that this version of the library does not know.
     Other(u32),
 }
@@ -213,6 +223,9 @@ impl fmt::Display for UpdateReason {
                 "a kernel is of another context, or launches kernels itself"
             }
             UpdateReason::AttributesChanged => "a kernel has other launch attributes",
+            UpdateReason::Slots => {
+                "the graph has slots, and it is not known which nodes of the executable use them"
+            }
             UpdateReason::Other(number) => return write!(f, "reason {number}"),
         })
     }

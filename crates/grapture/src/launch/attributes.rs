@@ -59,7 +59,7 @@ impl From<CUlaunchMemSyncDomain> for MemorySyncDomain {
 
 /// What a launch says beyond the plain call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Attributes {
+pub(crate) struct Attributes {
     pub(super) cooperative: bool,
     pub(super) programmatic_serialization: bool,
     pub(super) cluster: Option<Dim3>,
@@ -68,7 +68,7 @@ pub(super) struct Attributes {
 }
 
 impl Attributes {
-    pub(super) fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         *self == Attributes::default()
     }
 

@@ -17,11 +17,19 @@ impl LaunchBuilder<'_> {
     #[track_caller]
     pub(crate) fn owners(&self) -> Owners {
         let mut owners = Owners::here();
+        self.retain(&mut owners);
+        if let Some(node) = self.slot_node() {
+            owners.retain_slots(&node);
+        }
+        owners
+    }
+
+    /// Adds the kernel and the memory to the owners.
+    pub(super) fn retain(&self, owners: &mut Owners) {
         owners.retain(self.kernel);
         for owner in self.arguments.iter().filter_map(|argument| argument.owner) {
             owners.retain_memory(owner);
         }
-        owners
     }
 
     /// The launch at the caller's line, as a capture logs it.
@@ -43,7 +51,7 @@ impl LaunchBuilder<'_> {
     ) -> CudaResult<R> {
         let context = self.context();
         self.check_for(context, "kernel")?;
-        if let Some(attributes) = &self.attributes {
+        if let Some(attributes) = &self.extras {
             attributes.check_node(context, self.grid)?;
         }
         let mut pointers: SmallVec<[*mut c_void; INLINE]> =
@@ -70,12 +78,12 @@ impl LaunchBuilder<'_> {
 
     /// Whether the launch names attributes.
     pub(crate) fn has_attributes(&self) -> bool {
-        self.attributes.as_ref().is_some_and(|attributes| !attributes.is_plain())
+        self.extras.as_ref().is_some_and(|extras| !extras.is_plain())
     }
 
     /// The attributes that the launch names.
     pub(crate) fn node_attributes(&self) -> SmallVec<[CUlaunchAttribute; 5]> {
-        self.attributes.as_ref().map(|attributes| attributes.to_raw()).unwrap_or_default()
+        self.extras.as_ref().map(|extras| extras.to_raw()).unwrap_or_default()
     }
 }
 

@@ -77,6 +77,10 @@ macro_rules! device_read_methods {
                 pinned: &mut crate::pinned::PinnedBuffer<T>,
                 stream: &Stream,
             ) -> CudaResult<()> {
+                if crate::slot::is_slot(self, stream) {
+                    let copy = crate::graph::CopyNode::to_pinned(pinned, self)?;
+                    return crate::slot::captured_copy(copy, stream);
+                }
                 copy::to_pinned(DeviceSlice::<T>::raw(self), self.len, pinned, stream)
             }
         }
@@ -118,6 +122,10 @@ macro_rules! device_write_methods {
             #[doc(alias = "cuMemcpyHtoDAsync")]
             #[track_caller]
             pub fn copy_from_host_staged(&mut self, host: &[T], stream: &Stream) -> CudaResult<()> {
+                if crate::slot::is_slot(&*self, stream) {
+                    let copy = crate::graph::CopyNode::from_host(self, host)?;
+                    return crate::slot::captured_copy(copy, stream);
+                }
                 copy::from_host_staged(DeviceSlice::<T>::raw(self), self.len, host, stream)
             }
 
@@ -136,6 +144,10 @@ macro_rules! device_write_methods {
                 pinned: &crate::pinned::PinnedBuffer<T>,
                 stream: &Stream,
             ) -> CudaResult<()> {
+                if crate::slot::is_slot(&*self, stream) {
+                    let copy = crate::graph::CopyNode::from_pinned(self, pinned)?;
+                    return crate::slot::captured_copy(copy, stream);
+                }
                 copy::from_pinned(DeviceSlice::<T>::raw(self), self.len, pinned, stream)
             }
 
@@ -152,6 +164,10 @@ macro_rules! device_write_methods {
             where
                 S: DeviceSlice<T> + ?Sized,
             {
+                if crate::slot::is_slot(&*self, stream) || crate::slot::is_slot(source, stream) {
+                    let copy = crate::graph::CopyNode::device(self, source)?;
+                    return crate::slot::captured_copy(copy, stream);
+                }
                 copy::device(DeviceSlice::<T>::raw(self), source.raw(), size_of::<T>(), stream)
             }
 
@@ -177,6 +193,9 @@ macro_rules! device_write_methods {
             where
                 S: DeviceSlice<T> + ?Sized,
             {
+                if crate::slot::is_slot(&*self, stream) || crate::slot::is_slot(source, stream) {
+                    return Err(crate::slot::no_rectangle());
+                }
                 let target = (DeviceSlice::<T>::raw(self), region);
                 let source = (source.raw(), source_region);
                 crate::memory::copy_2d::copy(target, source, size_of::<T>(), stream)
@@ -197,6 +216,10 @@ macro_rules! device_write_methods {
             #[doc(alias = "cuMemsetD32Async")]
             #[track_caller]
             pub fn fill(&mut self, value: T, stream: &Stream) -> CudaResult<()> {
+                if crate::slot::is_slot(&*self, stream) {
+                    let fill = crate::graph::FillNode::new(self, value)?;
+                    return crate::slot::captured_fill(fill, stream);
+                }
                 fill::all(DeviceSlice::<T>::raw(self), bytemuck::bytes_of(&value), stream)
             }
 
@@ -217,6 +240,9 @@ macro_rules! device_write_methods {
                 region: crate::memory::Region2d,
                 stream: &Stream,
             ) -> CudaResult<()> {
+                if crate::slot::is_slot(&*self, stream) {
+                    return Err(crate::slot::no_rectangle());
+                }
                 let value = bytemuck::bytes_of(&value);
                 fill::rectangle(DeviceSlice::<T>::raw(self), value, region, stream)
             }

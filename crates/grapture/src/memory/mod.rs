@@ -14,6 +14,7 @@ mod methods;
 mod ordered;
 mod pool;
 mod slice;
+mod slot;
 mod temporary;
 mod view;
 
@@ -31,5 +32,6 @@ pub(crate) use launching::{AtLaunch, Launching};
 pub use pool::{MemoryPool, PoolUsage};
 pub use slice::{DeviceSlice, DeviceSliceMut};
 pub(crate) use slice::{RawSlice, resolve, sealed, size_of_elements};
+pub use slot::{BufferSlot, BufferSlotMut};
 pub use temporary::{GraphOutput, Temporary};
 pub use view::{DeviceView, DeviceViewMut};

@@ -9,13 +9,22 @@ use grapture_sys::{CUDA_ERROR_INVALID_VALUE, CUdeviceptr};
 use crate::context::Context;
 use crate::error::{CudaError, CudaResult};
 use crate::memory::BufferInner;
+use crate::slot::Identity;
 
 /// Device memory that can be read: a [`DeviceBuffer`](crate::DeviceBuffer) or a view of one.
 ///
-/// It is what copies and kernel arguments take. No other type can implement it.
+/// It is what copies and kernel arguments take, and a [`BufferSlot`](crate::BufferSlot) is such memory
+/// too. No other type can implement it.
 pub trait DeviceSlice<T: Pod>: sealed::Sealed {
     #[doc(hidden)]
     fn raw(&self) -> RawSlice<'_>;
+
+    /// The slot that it is, if it is one.
+    #[doc(hidden)]
+    #[inline]
+    fn slot(&self) -> Option<Identity> {
+        None
+    }
 }
 
 /// Device memory that can be written: a [`DeviceBuffer`](crate::DeviceBuffer) or a

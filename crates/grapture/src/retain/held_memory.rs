@@ -143,7 +143,9 @@ impl Count {
                 }
             }
             RetainedKind::PinnedMemory => self.held.pinned_bytes += bytes,
-            RetainedKind::HostFunction | RetainedKind::Value(_) => self.held.host_bytes += bytes,
+            RetainedKind::HostFunction | RetainedKind::Slots | RetainedKind::Value(_) => {
+                self.held.host_bytes += bytes;
+            }
             RetainedKind::Kernel(_) => {
                 let kernel = owner.downcast_ref::<KernelInner>();
                 self.modules.extend(kernel.map(|kernel| kernel.module().number()));

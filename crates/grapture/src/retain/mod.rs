@@ -13,8 +13,11 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use crate::error::CudaResult;
+use crate::graph::NodeId;
 use crate::memory::{AtLaunch, BufferInner, GraphMemory, LaunchMemory, PoolUse, not_in_capture};
 use crate::pinned::PinnedInner;
+use crate::slot::SlotNode;
+use crate::stream::Stream;
 
 pub use held_memory::HeldMemory;
 pub(crate) use last_launch::LastLaunch;
@@ -71,6 +74,8 @@ pub(crate) struct Owners {
     ordered: bool,
     /// Whether an operation uses what a capture allocates.
     temporary: bool,
+    /// Whether a node with slots is among them.
+    slotted: bool,
     origin: Origin,
 }
 
@@ -113,6 +118,7 @@ impl Owners {
         self.graphs.append(&mut others.graphs);
         self.allocations.append(&mut others.allocations);
         self.ordered |= std::mem::take(&mut others.ordered);
+        self.slotted |= std::mem::take(&mut others.slotted);
         others.forget_recent();
         for used in others.pinned.drain(..) {
             add_pinned(&mut self.pinned, &used);
@@ -177,6 +183,47 @@ impl Owners {
         room.iter_mut().take(2 * RECENT).for_each(|room| *room = MaybeUninit::zeroed());
     }
 
+    /// Keeps what a node with slots is to be given anew.
+    #[cold]
+    pub(crate) fn retain_slots(&mut self, node: &Arc<SlotNode>) {
+        self.slotted = true;
+        self.list.push(Held { owner: node.clone(), origin: self.origin.0 });
+    }
+
+    /// The nodes with slots among them.
+    pub(crate) fn slot_nodes(&self) -> impl Iterator<Item = &SlotNode> {
+        let list = if self.slotted { &self.list[..] } else { &[] };
+        list.iter().filter_map(Held::get)
+    }
+
+    /// Says of the nodes with slots, which are those of a body, whose body that is.
+    pub(crate) fn put_in_body_of(&mut self, node: NodeId) {
+        if !self.slotted {
+            return;
+        }
+        for held in &mut self.list {
+            let Some(slots) = held.get::<SlotNode>() else { continue };
+            let Some(place) = slots.place() else { continue };
+            held.owner = SlotNode::at(place.in_body_of(node), slots.work().clone());
+        }
+    }
+
+    /// Whether there are slots in what they belong to.
+    pub(crate) fn have_slots(&self) -> bool {
+        self.slotted || self.graphs.iter().any(Share::has_slots)
+    }
+
+    /// The pinned memory among them.
+    pub(crate) fn pinned(&self) -> &[PinnedUse] {
+        &self.pinned
+    }
+
+    /// Prepares what is used for an operation on the stream.
+    pub(crate) fn note_use(&self, stream: &Stream) -> CudaResult<()> {
+        let memory = self.list.iter().filter_map(Held::get);
+        memory.map(|memory: &BufferInner| memory.note_use(stream)).collect()
+    }
+
     /// Keeps a value alive that nothing else shares.
     pub(crate) fn retain_value<T: Send + 'static>(&mut self, value: T) {
         let owner = Arc::new(Value::new(value));
@@ -239,6 +286,7 @@ impl Owners {
             | !self.graphs.is_empty()
             | !self.allocations.is_empty()
             | self.temporary
+            | self.slotted
     }
 
     /// Has the next owners added whatever came before: the list was taken.

@@ -124,6 +124,8 @@ pub enum RetainedKind {
     Event,
     /// What a host function captured.
     HostFunction,
+    /// What a node with slots is given anew when one of them is set.
+    Slots,
     /// A value of this type that was given to `retain`.
     Value(&'static str),
 }
@@ -138,6 +140,7 @@ impl fmt::Display for RetainedKind {
             RetainedKind::Kernel(name) => write!(f, "kernel {name}"),
             RetainedKind::Event => f.write_str("event"),
             RetainedKind::HostFunction => f.write_str("host function"),
+            RetainedKind::Slots => f.write_str("slots of a node"),
             RetainedKind::Value(name) => write!(f, "value of type {name}"),
         }
     }

@@ -8,6 +8,7 @@ use grapture_sys::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 use crate::driver::Driver;
 use crate::drop_error::report;
 use crate::error::{CudaError, CudaResult};
+use crate::memory::BufferInner;
 use crate::raw_event::RawEvent;
 use crate::reclaim::{Deferred, drop_contained};
 use crate::retain::{LastLaunch, Owned, Owners, Share};
@@ -59,6 +60,8 @@ pub(crate) enum Part {
     All { _owned: Share },
     /// What one node used.
     Node { _owned: Arc<Owned> },
+    /// What a slot was set to.
+    Memory { _memory: Arc<BufferInner> },
 }
 
 impl Retired {

@@ -1,6 +1,6 @@
 //! [`Share`]: what a graph or an executable owns.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::sync::{Arc, OnceLock};
 
@@ -12,9 +12,10 @@ use crate::kernel::KernelInner;
 use crate::memory::{AtLaunch, PoolUse};
 use crate::module::Module;
 use crate::retain::{Held, Owners, PinnedUse, Retained, add_pinned, wait_until_there};
+use crate::slot::{NodePlace, SlotNode};
 
 /// What a capture as a whole, or one node that was made by hand, uses. It does not change.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Owned {
     held: Vec<Held>,
     /// Whether memory is among them that was allocated in the order of a stream.
@@ -23,7 +24,7 @@ pub(crate) struct Owned {
     more: Option<Box<More>>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct More {
     /// Host memory that is read or written, also by embedded graphs.
     pinned: Box<[PinnedUse]>,
@@ -33,6 +34,8 @@ struct More {
     allocates: bool,
     /// What of that each launch leaves, and the pools that it uses.
     at_launch: Box<[AtLaunch]>,
+    /// Whether a node with slots is among what is held.
+    slotted: bool,
 }
 
 /// What a graph, or an executable, owns: what the capture retained, which is the graph's and every
@@ -53,6 +56,8 @@ struct Edited {
     nodes: HashMap<NodeId, Arc<Owned>>,
     /// What belongs to no node alone.
     more: Vec<Arc<Owned>>,
+    /// Whether a part has, or had, slots.
+    slotted: bool,
     /// All pinned memory, what was captured included; gathered when it is first asked for.
     pinned: OnceLock<Box<[PinnedUse]>>,
     /// All that launches look to, likewise.
@@ -106,6 +111,33 @@ impl Owned {
     }
 }
 
+impl Owned {
+    #[inline]
+    fn is_slotted(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| more.slotted)
+    }
+
+    fn slot_nodes(&self) -> impl Iterator<Item = &SlotNode> {
+        let held = if self.is_slotted() { &self.held[..] } else { &[] };
+        held.iter().filter_map(Held::get)
+    }
+
+    /// The same with the nodes with slots at other places; without those that have none there.
+    fn placed(self: &Arc<Self>, place: &dyn Fn(&NodePlace) -> Option<NodePlace>) -> Arc<Owned> {
+        if !self.is_slotted() {
+            return self.clone();
+        }
+        let mut copy = Owned::clone(self);
+        copy.held.retain_mut(|held| {
+            let Some(node) = held.get::<SlotNode>() else { return true };
+            let Some(place) = node.place().and_then(place) else { return false };
+            held.owner = SlotNode::at(place, node.work().clone());
+            true
+        });
+        Arc::new(copy)
+    }
+}
+
 impl More {
     fn prepares(&self) -> bool {
         !self.pinned.is_empty() || !self.at_launch.is_empty()
@@ -122,7 +154,8 @@ impl More {
         // Those of graphs that are embedded.
         at_launch.extend(graphs.iter().flat_map(Share::at_launch).cloned());
         owners.temporary = false;
-        Box::new(More { pinned, graphs, allocates, at_launch: at_launch.into() })
+        let slotted = mem::take(&mut owners.slotted);
+        Box::new(More { pinned, graphs, allocates, at_launch: at_launch.into(), slotted })
     }
 }
 
@@ -239,6 +272,7 @@ impl Share {
     pub(crate) fn set(&mut self, node: NodeId, owners: Owners) -> Option<Arc<Owned>> {
         let owned = Arc::new(Owned::from(owners));
         let edited = self.edit();
+        edited.slotted |= owned.is_slotted();
         edited.at_launch = OnceLock::new();
         let pins = !owned.pinned().is_empty();
         let old = edited.nodes.insert(node, owned);
@@ -264,6 +298,7 @@ impl Share {
         let owned = Owned::from(owners);
         if !owned.is_empty() {
             let edited = self.edit();
+            edited.slotted |= owned.is_slotted();
             (edited.pinned, edited.at_launch) = (OnceLock::new(), OnceLock::new());
             edited.more.push(Arc::new(owned));
         }
@@ -271,16 +306,55 @@ impl Share {
 
     /// The same for a copy of the graph, whose nodes have other names. A node without a name there
     /// keeps what it used, and so does the copy.
-    pub(crate) fn renamed(&self, name: impl Fn(NodeId) -> Option<NodeId>) -> Share {
-        let Some(edited) = &self.edited else { return self.clone() };
-        let mut copy = Edited { more: edited.more.clone(), ..Edited::default() };
+    pub(crate) fn renamed(
+        &self,
+        name: impl Fn(NodeId) -> Option<NodeId>,
+        place: impl Fn(&NodePlace) -> Option<NodePlace>,
+    ) -> Share {
+        let captured = self.captured.placed(&place);
+        let Some(edited) = &self.edited else { return Share { captured, edited: None } };
+        let more = edited.more.iter().map(|part| part.placed(&place)).collect();
+        let mut copy = Edited { more, slotted: edited.slotted, ..Edited::default() };
         for (node, owned) in &edited.nodes {
+            let owned = owned.placed(&place);
             match name(*node) {
-                Some(node) => drop(copy.nodes.insert(node, owned.clone())),
-                None => copy.more.push(owned.clone()),
+                Some(node) => drop(copy.nodes.insert(node, owned)),
+                None => copy.more.push(owned),
             }
         }
-        Share { captured: self.captured.clone(), edited: Some(Arc::new(copy)) }
+        Share { captured, edited: Some(Arc::new(copy)) }
+    }
+
+    /// Whether there are, or were, nodes with slots.
+    #[inline]
+    pub(crate) fn has_slots(&self) -> bool {
+        self.captured.is_slotted() || self.edited.as_ref().is_some_and(|edited| edited.slotted)
+    }
+
+    /// The nodes with slots, each as the graph was given it last.
+    pub(crate) fn slot_nodes(&self) -> Vec<&SlotNode> {
+        let edited = self.edited.as_deref();
+        let by_hand: HashSet<_> = self.edited_nodes().map(NodeId::as_raw).collect();
+        let of_no_node = edited.into_iter().flat_map(|edited| &edited.more);
+        let of_no_node = std::iter::once(&self.captured).chain(of_no_node).map(|part| (None, part));
+        let of_nodes = edited.into_iter().flat_map(|edited| &edited.nodes);
+        let parts = of_no_node.chain(of_nodes.map(|(id, part)| (Some(*id), part)));
+        // What is within the node of a part, and was changed by hand since, has its own.
+        let is_last = |of: Option<NodeId>, place: &NodePlace| {
+            let within = of.map(|of| place.path.iter().position(|node| *node == of.as_raw()));
+            let from = match within {
+                None => 0,
+                Some(Some(at)) if of == Some(place.top) => at + 1,
+                Some(_) => return false,
+            };
+            !place.path.iter().skip(from).any(|node| by_hand.contains(node))
+        };
+        parts
+            .flat_map(|(of, part)| -> Vec<&SlotNode> {
+                let nodes = part.slot_nodes();
+                nodes.filter(|node| node.place().is_some_and(|place| is_last(of, place))).collect()
+            })
+            .collect()
     }
 
     /// The nodes that were made or changed by hand.

@@ -61,6 +61,7 @@ tables! {
     sim_built_graphs_survive_every_failure: build;
     sim_updates_survive_every_failure: update;
     sim_the_cache_survives_every_failure: cache;
+    sim_slots_survive_every_failure: slots;
     sim_drops_survive_every_failure: drops;
 }
 

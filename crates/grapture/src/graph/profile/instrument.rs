@@ -85,7 +85,7 @@ impl Instrumented {
         for (node, end) in copies.iter().zip(&ends) {
             add_event(&copy, Some(*node), end)?;
         }
-        let exec = copy.instantiate_with(options)?;
+        let exec = copy.instantiate_itself(options)?;
         let nodes = nodes.iter().map(Node::id).collect();
         Ok(Instrumented { exec, nodes, before, copies, _copy: copy, start, ends })
     }

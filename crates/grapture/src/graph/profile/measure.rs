@@ -53,7 +53,7 @@ impl Graph {
         // Only one executable can be there of a graph with conditional nodes: of the copy of it.
         let plain = match self.has_branchings() {
             true => self.try_clone()?.instantiate()?,
-            false => self.instantiate()?,
+            false => self.instantiate_itself(&InstantiateOptions::new())?,
         };
         let copy = Instrumented::new(self, &InstantiateOptions::new())?;
         measure(self.topology()?, copy, &plain, stream, runs)
@@ -102,7 +102,7 @@ impl Graph {
                            both are run to be compared";
             return Err(refused("graph", problem));
         }
-        let plain = graph.instantiate()?;
+        let plain = graph.instantiate_itself(&InstantiateOptions::new())?;
         measure(topology, Instrumented::twin(twin, &nodes)?, &plain, stream, runs)
     }
 }

@@ -180,6 +180,13 @@ impl Bindings {
         name: impl Into<String>,
         memory: &mut (impl DeviceSliceMut<T> + ?Sized),
     ) -> CudaResult<Bindings> {
+        if memory.slot().is_some() {
+            return Err(CudaError::refused(
+                CUDA_ERROR_INVALID_VALUE,
+                "memory",
+                "it is a slot, and a file names memory: bind the memory itself",
+            ));
+        }
         let raw = memory.raw();
         let context = raw.context().clone();
         let owner = Owner::Device(raw.owner.clone());

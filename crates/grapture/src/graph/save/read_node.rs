@@ -109,7 +109,7 @@ impl Loader<'_> {
         source.retain(&mut owners, false);
         target.retain(&mut owners, true);
         let context = self.bindings.context.clone();
-        Ok(CopyNode { params, owners, context })
+        Ok(CopyNode { params, owners, context, slots: None })
     }
 
     pub(super) fn fill_of(&self, saved: &SavedFill, allocated: &Allocated) -> CudaResult<FillNode> {
@@ -141,7 +141,7 @@ impl Loader<'_> {
         let mut owners = Owners::default();
         target.retain(&mut owners, true);
         let context = self.bindings.context.clone();
-        Ok(FillNode { params, owners, context })
+        Ok(FillNode { params, owners, context, slots: None })
     }
 
     pub(super) fn batch(

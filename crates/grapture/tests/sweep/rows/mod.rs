@@ -12,5 +12,6 @@ pub mod event;
 pub mod graph;
 pub mod memory;
 pub mod module;
+pub mod slots;
 pub mod stream;
 pub mod update;
