@@ -288,15 +288,15 @@ fn set_many(rounds: usize) {
         }
         if round % (rounds / 10) == 0 {
             stream.synchronize().unwrap();
-            setup.driver.reclaim();
-            resident.push((sim.live(), resident_kib()));
+            // The three that are kept here, and what the slot is set to.
+            setup.wait_until(|| {
+                setup.driver.reclaim();
+                sim.live().device_allocations <= 4
+            });
+            resident.push(resident_kib());
         }
     }
-    let most = |part: &[(grapture_sim::LiveObjects, usize)]| {
-        part.iter().map(|(live, _)| live.device_allocations).max().unwrap()
-    };
-    assert!(most(&resident[5..]) <= most(&resident[1..5]) + 2, "{resident:?}");
-    assert!(resident[9].1 < resident[2].1 + 16 * 1024, "{resident:?}");
+    assert!(resident[9] < resident[2] + 16 * 1024, "{resident:?}");
 }
 
 fn resident_kib() -> usize {

@@ -25,6 +25,8 @@ both_tiers! {
     nodes_are_named_by_the_graph_all_the_same,
     a_node_that_is_changed_by_itself_follows_no_slot,
     a_node_that_is_changed_in_the_graph_uses_other_slots,
+    nodes_within_embedded_graphs_use_other_slots,
+    nodes_that_are_added_to_a_capture_have_slots,
     removed_nodes_have_no_slots,
     slots_of_a_capture_into_a_graph,
     a_cache_keeps_executables_with_slots,
@@ -422,6 +424,68 @@ fn a_node_that_is_changed_in_the_graph_uses_other_slots(setup: &Setup) {
     let mut exec = graph.into_exec().unwrap();
     assert!(refusal(exec.set(&new, 5)).contains("no node of the executable"));
     assert_eq!(added(&exec, &mut word, &stream), 3);
+}
+
+fn nodes_within_embedded_graphs_use_other_slots(setup: &Setup) {
+    let stream = setup.stream();
+    let (mut word, old, new) = (zeroed(setup, 1), Slot::new(1u32), Slot::new(100u32));
+    let child = capture(&stream, || {
+        add_slot(setup, &mut word, &old, &stream)?;
+        add_slot(setup, &mut word, &old, &stream)
+    });
+    let mut graph = Graph::new(&setup.context).unwrap();
+    let node = graph.add_child(&child, &[]).unwrap();
+    let inner = graph.node(node).unwrap().child_nodes().unwrap()[0].id();
+    let add = setup.module.kernel("add").unwrap();
+    let launch = add.launch_builder(1, 1).arg_mut(&mut word).slot(&new);
+    // SAFETY: `add` takes the address of a word and any value.
+    unsafe { graph.node_mut(inner).unwrap().set_kernel(launch) }.unwrap();
+    let copy = graph.try_clone().unwrap();
+    let mut outer = Graph::new(&setup.context).unwrap();
+    outer.add_child(&graph, &[]).unwrap();
+    let mut exec = graph.instantiate().unwrap();
+    exec.patch().set(&old, 2).set(&new, 200).apply().unwrap();
+    assert_eq!(added(&exec, &mut word, &stream), 202);
+    // By the name that it has in the graph, of which the executable has a copy.
+    let launch = add.launch_builder(1, 1).arg_mut(&mut word).value(1_000u32);
+    // SAFETY: as above.
+    unsafe { exec.node_of(&graph, inner).unwrap().set_kernel(launch) }.unwrap();
+    exec.set(&old, 3).unwrap();
+    assert_eq!(added(&exec, &mut word, &stream), 1_003);
+    assert!(refusal(exec.set(&new, 5)).contains("no node of the executable"));
+    for exec in [copy.instantiate(), copy.into_exec(), outer.instantiate(), outer.into_exec()] {
+        let mut exec = exec.unwrap();
+        exec.patch().set(&old, 4).set(&new, 400).apply().unwrap();
+        assert_eq!(added(&exec, &mut word, &stream), 404);
+    }
+    let plain = capture(&stream, || setup.add(&mut word, 7, &stream));
+    graph.node_mut(node).unwrap().set_child(&plain).unwrap();
+    let mut exec = graph.into_exec().unwrap();
+    assert!(refusal(exec.set(&new, 5)).contains("no node of the executable"));
+    assert_eq!(added(&exec, &mut word, &stream), 7);
+}
+
+fn nodes_that_are_added_to_a_capture_have_slots(setup: &Setup) {
+    let stream = setup.stream();
+    let (mut word, value) = (zeroed(setup, 1), Slot::new(1u32));
+    let add = setup.module.kernel("add").unwrap();
+    let child = capture(&stream, || add_slot(setup, &mut word, &value, &stream));
+    let graph = stream.capture(CaptureMode::ThreadLocal, |capture| {
+        add_slot(setup, &mut word, &value, &stream)?;
+        let launch = add.launch_builder(1, 1).arg_mut(&mut word).slot(&value);
+        // SAFETY: `add` takes the address of a word and any value.
+        let first = unsafe { capture.add_kernel(launch, &capture.dependencies()?) }?;
+        let second = capture.add_child(&child, &[first])?;
+        capture.set_dependencies(&[second])?;
+        capture.child("part", |part| add_slot(setup, &mut word, &value, part.stream()))?;
+        add_slot(setup, &mut word, &value, &stream)
+    });
+    let graph = graph.unwrap();
+    for exec in [graph.instantiate(), graph.try_clone().unwrap().instantiate(), graph.into_exec()] {
+        let mut exec = exec.unwrap();
+        exec.set(&value, 10).unwrap();
+        assert_eq!(added(&exec, &mut word, &stream), 50);
+    }
 }
 
 fn removed_nodes_have_no_slots(setup: &Setup) {
