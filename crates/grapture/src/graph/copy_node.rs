@@ -234,7 +234,7 @@ impl CopyNode {
         let mut owners = Owners::here();
         source.retain(&mut owners, false);
         target.retain(&mut owners, true);
-        let uses = [target.slot_use(Target::CopyTarget), source.slot_use(Target::CopySource)];
+        let uses = [target.slot_use(Target::CopyTo), source.slot_use(Target::CopyFrom)];
         let uses: Vec<_> = uses.into_iter().flatten().collect();
         let slots = if uses.is_empty() { None } else { Some(slot_node(params, uses, context)?) };
         if let Some(node) = &slots {

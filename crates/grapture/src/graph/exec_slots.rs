@@ -321,7 +321,7 @@ impl State {
         if !context.same(new.owner.context()) {
             return Err(other_context_than("slot", "memory of the slot"));
         }
-        let is_copy = |target| matches!(target, Target::CopyTarget | Target::CopySource);
+        let is_copy = |target| matches!(target, Target::CopyTo | Target::CopyFrom);
         if self.uses.iter().any(|(_, target)| is_copy(*target)) && new.owner.is_plain() != plain {
             return Err(refused(
                 "memory that was allocated in the order of a stream is of a kind of its own, and a \
@@ -388,13 +388,13 @@ impl Params {
                 let Ok(dimensions) = bytemuck::try_pod_read_unaligned(bytes) else { return };
                 set_dimensions(params, target, dimensions);
             }
-            (Params::Copy(params, _), Target::CopyTarget, Written::Address(address)) => {
+            (Params::Copy(params, _), Target::CopyTo, Written::Address(address)) => {
                 params.dstDevice = address;
             }
-            (Params::Copy(params, _), Target::CopySource, Written::Address(address)) => {
+            (Params::Copy(params, _), Target::CopyFrom, Written::Address(address)) => {
                 params.srcDevice = address;
             }
-            (Params::Fill(params, _), Target::FillTarget, Written::Address(address)) => {
+            (Params::Fill(params, _), Target::Fill, Written::Address(address)) => {
                 params.dst = address;
             }
             // What a target takes is what its slot is of.

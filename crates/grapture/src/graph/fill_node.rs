@@ -112,7 +112,7 @@ fn slot_node(
         return Err(no_rectangle());
     }
     let context = bound.owner.context().clone();
-    let used = SlotUse { slot, target: Target::FillTarget, initial: Value::Memory(bound) };
+    let used = SlotUse { slot, target: Target::Fill, initial: Value::Memory(bound) };
     Ok(SlotNode::new(Arc::new(SlotWork { work: Work::Fill(params, context), uses: vec![used] })))
 }
 

@@ -220,8 +220,8 @@ impl Owners {
 
     /// Prepares what is used for an operation on the stream.
     pub(crate) fn note_use(&self, stream: &Stream) -> CudaResult<()> {
-        let memory = self.list.iter().filter_map(Held::get);
-        memory.map(|memory: &BufferInner| memory.note_use(stream)).collect()
+        let mut memory = self.list.iter().filter_map(Held::get);
+        memory.try_for_each(|memory: &BufferInner| memory.note_use(stream))
     }
 
     /// Keeps a value alive that nothing else shares.

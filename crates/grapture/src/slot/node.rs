@@ -71,16 +71,22 @@ pub(crate) enum Target {
     Argument(usize),
     Grid,
     Block,
-    CopyTarget,
-    CopySource,
-    FillTarget,
+    CopyTo,
+    CopyFrom,
+    Fill,
 }
 
-// SAFETY: the handles are only given to driver calls, by who has the graph for itself (O8); the
-// kernel and the memory are `Send + Sync`; the host memory of a copy is only told to the driver.
-unsafe impl Send for SlotNode {}
-// SAFETY: as above; nothing is changed but the place, once, by a lock.
-unsafe impl Sync for SlotNode {}
+// SAFETY: the kernel, the contexts and the memory are `Send + Sync`; what the parameters of a copy
+// and of a fill point to is only told to the driver.
+unsafe impl Send for SlotWork {}
+// SAFETY: as above, and nothing of it is changed.
+unsafe impl Sync for SlotWork {}
+
+// SAFETY: the handles are only compared, and given to driver calls by who has the graph for itself
+// (O8).
+unsafe impl Send for NodePlace {}
+// SAFETY: as above, and nothing of it is changed.
+unsafe impl Sync for NodePlace {}
 
 impl SlotNode {
     /// Of a node that is about to be made.
