@@ -70,6 +70,7 @@ mod segments;
 mod slots;
 mod slots_graphs;
 mod slots_owners;
+mod slots_updates;
 mod soak;
 mod temporary;
 mod topology;
