@@ -45,7 +45,13 @@ pub(crate) struct Suspended<'a> {
 
 impl Drop for Suspended<'_> {
     fn drop(&mut self) {
-        self.log.gate.shared().suspended = None;
+        let mut shared = self.log.gate.shared();
+        if shared.open != Some(self.log.key) {
+            // Whoever has its guard has ended it meanwhile, which lies beside what is captured.
+            return;
+        }
+        shared.suspended = None;
+        drop(shared);
         // INVARIANT: the capture is still open, so that no other thread claims its part.
         assert!(self.log.gate.own().claim(), "a capture is resumed on its thread");
     }
@@ -354,8 +360,9 @@ impl CaptureLog {
         take: impl FnOnce(&mut Owners) -> T,
         end: impl FnOnce() -> Result<R, u32>,
     ) -> Closed<R, T> {
+        let own = self.gate.own().get().or_else(|| self.resumed());
         // INVARIANT: the guard of the capture does not leave the thread that made it.
-        let mut own = self.gate.own().get().expect("the capture began on this thread");
+        let mut own = own.expect("the capture began on this thread");
         let mut shared = self.gate.shared();
         let ended = match end() {
             Ok(ended) => Ok(ended),
@@ -371,6 +378,7 @@ impl CaptureLog {
         drop(own);
         self.gate.own().release();
         shared.open = None;
+        shared.suspended = None;
         // Before the lock is given up: who begins the next capture waits for that.
         self.gate.end();
         drop(shared);
@@ -378,6 +386,13 @@ impl CaptureLog {
             self.leave(members);
         }
         Closed { ended, owners, recorded }
+    }
+
+    /// Takes the part back that this thread gave up while a part of the capture is captured.
+    #[cold]
+    fn resumed(&self) -> Option<RefMut<'_, Recording>> {
+        self.gate.own().claim();
+        self.gate.own().get()
     }
 
     /// Takes the streams that joined out of the capture, which is over.

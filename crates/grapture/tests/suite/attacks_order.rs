@@ -1,6 +1,7 @@
 //! Safe programs that try to wedge the library by the order of what they begin, end and drop.
 
 use std::any::Any;
+use std::cell::Cell;
 
 use crate::common::Setup;
 use crate::common::checked::checked_tiers;
@@ -14,6 +15,7 @@ use grapture::{
 checked_tiers! {
     captures_of_one_thread_end_in_any_order,
     handles_are_dropped_in_any_order,
+    a_capture_ends_while_a_part_of_it_is_captured,
     a_graph_belongs_to_the_context_of_its_stream,
     the_streams_of_a_fork_are_dropped_before_the_join,
     waiting_for_the_context_of_a_fork_is_refused,
@@ -66,6 +68,39 @@ fn captures_of_one_thread_end_in_any_order(setup: &Setup) {
                 assert!(open.into_iter().all(StreamGraphCapture::is_active));
             }
         }
+    }
+}
+
+/// What marks a part of a capture borrows the stream, and not the capture.
+fn a_capture_ends_while_a_part_of_it_is_captured(setup: &Setup) {
+    let stream = setup.stream();
+    let [mut word, mut other] = [(); 2].map(|()| upload(setup, &[0]));
+    let begin = || StreamGraphCapture::begin(&stream, CaptureMode::Relaxed.as_raw()).unwrap();
+    for ending in ["ended", "thrown away", "another begins"] {
+        let slot = Cell::new(Some(begin()));
+        word.fill(1, &stream).unwrap();
+        let part = stream.as_child("part", |inner| {
+            other.fill(2, inner)?;
+            let capture = slot.take().unwrap();
+            match ending {
+                "ended" => assert_eq!(capture.end_graph().unwrap().node_count().unwrap(), 1),
+                "thrown away" => drop(capture),
+                _ => {
+                    drop(capture);
+                    slot.set(Some(begin()));
+                }
+            }
+            Ok(())
+        });
+        match slot.take() {
+            // The part is where the stream is when it is whole.
+            Some(another) => {
+                part.unwrap();
+                assert_eq!(another.end_graph().unwrap().node_count().unwrap(), 1);
+            }
+            None => assert!(matches!(part, Err(CudaError::Refused(_))), "{ending}: {part:?}"),
+        }
+        setup.assert_usable(&stream);
     }
 }
 
@@ -382,7 +417,7 @@ const WORDS: usize = 1 << 16;
 #[track_caller]
 fn assert_flat(setup: &Setup, rounds: usize, cycle: impl Fn() -> CudaResult<()>) {
     (0..20).try_for_each(|_| cycle()).unwrap();
-    let before = std::cell::Cell::new(free_bytes(setup));
+    let before = Cell::new(free_bytes(setup));
     // What the last rounds gave back goes when the driver says that their launches are done.
     setup.wait_until(|| {
         let now = free_bytes(setup);
