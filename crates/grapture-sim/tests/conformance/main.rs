@@ -45,6 +45,7 @@ mod graph_shapes;
 mod graph_text;
 mod graph_update;
 mod graph_users;
+mod inner_nodes;
 mod matrix;
 mod memory;
 mod memory_corners;

@@ -3,11 +3,11 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 
-use grapture_sys::{CUDA_ERROR_INVALID_HANDLE, CUgraph, CUgraphNode};
+use grapture_sys::{CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_VALUE, CUgraph, CUgraphNode};
 
 use crate::error::{CudaError, CudaResult};
 use crate::graph::read::Reader;
-use crate::graph::{Graph, Node, NodeId, NodeKind, NodeRef};
+use crate::graph::{Graph, Node, NodeId, NodeKind, NodeRef, Note};
 use crate::reclaim::drop_contained;
 
 /// The embedded graphs, at any depth, whose nodes were named. A name has the place of its graph
@@ -22,6 +22,8 @@ pub(super) struct InnerGraphs {
 struct Inner {
     /// The node that embeds it.
     owner: NodeId,
+    /// Which of the node's graphs it is: a conditional node has one for each body.
+    part: usize,
     /// The driver's handle. None: that node was removed, or embeds another graph now.
     raw: Option<CUgraph>,
 }
@@ -33,22 +35,22 @@ impl InnerGraphs {
     }
 
     /// The number of a graph that a node embeds now.
-    fn number(&self, owner: NodeId, raw: CUgraph) -> u32 {
+    fn number(&self, owner: NodeId, part: usize, raw: CUgraph) -> u32 {
         let mut known = self.known.get_or_init(Box::default).borrow_mut();
         let is_it = |inner: &Inner| inner.owner == owner && inner.raw == Some(raw);
         let place = known.iter().position(is_it).unwrap_or_else(|| {
-            known.push(Inner { owner, raw: Some(raw) });
+            known.push(Inner { owner, part, raw: Some(raw) });
             known.len() - 1
         });
         // Not reached: four billion graphs were embedded and looked into. No name has the number.
         u32::try_from(place + 1).unwrap_or(u32::MAX)
     }
 
-    /// The node that embeds the graph with the number, and the driver's handle, if it still does.
-    fn get(&self, number: u32) -> Option<(NodeId, CUgraph)> {
+    /// The node that embeds the graph with the number, and as which of its graphs, if it still does.
+    fn get(&self, number: u32) -> Option<(NodeId, usize)> {
         let known = self.known.get()?.borrow();
         let inner = known.get(usize::try_from(number).ok()?.checked_sub(1)?)?;
-        Some((inner.owner, inner.raw?))
+        inner.raw.map(|_| (inner.owner, inner.part))
     }
 
     /// Whether a name is of a node within what a node embeds, at any depth.
@@ -109,10 +111,38 @@ impl Graph {
         NodeId { graph: self.names.graph(), raw, turn: 0, within: number }
     }
 
-    /// The graph that a node embeds, to read.
-    fn embedded(&self, owner: NodeId) -> CudaResult<Reader<'_>> {
+    /// The graph that a node embeds, or the body of a conditional node with that number, to read.
+    fn embedded(&self, owner: NodeId, part: usize) -> CudaResult<Reader<'_>> {
         let raw = self.require_at_any_depth(owner, "node")?;
-        self.reader().child(raw)
+        if self.kind(raw)? != NodeKind::Conditional {
+            return self.reader().child(raw);
+        }
+        let note = self.note_at_any_depth(owner)?;
+        let body = note.branching().and_then(|branching| branching.bodies.get(part));
+        body.map(|body| self.reader().body(body)).ok_or_else(no_body)
+    }
+
+    /// What is known of a node of this graph, or of one in it.
+    fn note_at_any_depth(&self, node: NodeId) -> CudaResult<Note> {
+        let Some((owner, part)) = self.inner.get(node.within) else { return self.note(node) };
+        let around = self.note_at_any_depth(owner)?;
+        let notes = match around.branching() {
+            Some(branching) => branching.bodies.get(part).map_or(&[][..], |body| &body.notes),
+            None => around.child(),
+        };
+        let nodes = self.embedded(owner, part)?.nodes()?;
+        let place = nodes.iter().position(|raw| *raw == node.as_raw());
+        Ok(place.and_then(|place| notes.get(place)).cloned().unwrap_or_default())
+    }
+
+    /// The nodes of the graph that a node embeds, with their names here.
+    fn nodes_within(&self, owner: NodeId, part: usize) -> CudaResult<Vec<Node>> {
+        let embedded = self.embedded(owner, part)?;
+        let number = self.inner.number(owner, part, embedded.raw);
+        let nodes = embedded.nodes()?.into_iter();
+        nodes
+            .map(|raw| Ok(Node { id: self.id_within(number, raw), kind: embedded.kind(raw)? }))
+            .collect()
     }
 
     /// The node of a copy of this graph, which may be one that a graph embeds, that stands for a
@@ -130,11 +160,11 @@ impl Graph {
                 number => copy.id_within(number, found),
             });
         }
-        let (owner, _) = self.inner.get(node.within).ok_or_else(|| gone("node"))?;
+        let (owner, part) = self.inner.get(node.within).ok_or_else(|| gone("node"))?;
         let owner = self.counterpart(owner, copy, (number, raw))?;
-        let embedded = copy.embedded(owner)?.raw;
+        let embedded = copy.embedded(owner, part)?.raw;
         let found = self.raw_node_in(node.as_raw(), embedded)?;
-        Ok(copy.id_within(copy.inner.number(owner, embedded), found))
+        Ok(copy.id_within(copy.inner.number(owner, part, embedded), found))
     }
 
     /// The node of a copy that the library has built, by the copies of the graph's own nodes: the
@@ -150,12 +180,13 @@ impl Graph {
             let there = found.filter(|found| copy.require(*found, "node").is_ok());
             return there.ok_or(CudaError::InvalidValue);
         }
-        let (owner, _) = self.inner.get(node.within).ok_or_else(|| gone("node"))?;
-        let place = self.embedded(owner)?.nodes()?.iter().position(|raw| *raw == node.as_raw());
+        let (owner, part) = self.inner.get(node.within).ok_or_else(|| gone("node"))?;
+        let place =
+            self.embedded(owner, part)?.nodes()?.iter().position(|raw| *raw == node.as_raw());
         let owner = self.counterpart_built(owner, copy, copied)?;
-        let embedded = copy.embedded(owner)?;
+        let embedded = copy.embedded(owner, part)?;
         let found = place.and_then(|place| embedded.nodes().ok()?.get(place).copied());
-        let number = copy.inner.number(owner, embedded.raw);
+        let number = copy.inner.number(owner, part, embedded.raw);
         found.map(|found| copy.id_within(number, found)).ok_or(CudaError::InvalidValue)
     }
 
@@ -191,8 +222,8 @@ impl Graph {
     pub fn node_in_child(&self, node: NodeId, graph: &Graph, child: NodeId) -> CudaResult<NodeId> {
         self.require_at_any_depth(node, "node")?;
         graph.node(child)?.require_child()?;
-        let embedded = graph.embedded(child)?.raw;
-        self.counterpart(node, graph, (graph.inner.number(child, embedded), embedded))
+        let embedded = graph.embedded(child, 0)?.raw;
+        self.counterpart(node, graph, (graph.inner.number(child, 0, embedded), embedded))
     }
 
     /// Has the names of nodes within what a node embeds reach nothing any more, and lets go of
@@ -221,7 +252,7 @@ impl Graph {
         numbers.sort_unstable();
         numbers.dedup();
         let graphs = numbers.into_iter().filter_map(|number| self.inner.get(number));
-        graphs.map(|(owner, _)| self.embedded(owner)?.node_count()).sum()
+        graphs.map(|(owner, part)| self.embedded(owner, part)?.node_count()).sum()
     }
 }
 
@@ -254,13 +285,39 @@ impl NodeRef<'_> {
     #[doc(alias = "cuGraphChildGraphNodeGetGraph")]
     pub fn child_nodes(&self) -> CudaResult<Vec<Node>> {
         self.require_child()?;
-        let graph = self.graph();
-        let embedded = graph.embedded(self.id())?;
-        let number = graph.inner.number(self.id(), embedded.raw);
-        let nodes = embedded.nodes()?.into_iter();
-        nodes
-            .map(|raw| Ok(Node { id: graph.id_within(number, raw), kind: embedded.kind(raw)? }))
-            .collect()
+        self.graph().nodes_within(self.id(), 0)
+    }
+
+    /// The nodes of a body of a conditional node, counted from 0, in the order in which they were
+    /// made there, with names as [`child_nodes`](NodeRef::child_nodes) gives. Where a word of memory
+    /// decides about a loop, the last one is the library's own, which looks at the word.
+    ///
+    /// ```
+    /// # use grapture::*;
+    /// # let driver = Driver::from(grapture_sim::driver(grapture_sim::SimConfig::default()));
+    /// # let context = Context::new(&driver.device(0)?)?;
+    /// # let stream = Stream::new(&context)?;
+    /// let wanted = DeviceBuffer::from_slice(&context, &[1u32])?;
+    /// let mut out = DeviceBuffer::<u32>::zeroed(&context, 1)?;
+    /// let mut graph = Graph::new(&context)?;
+    /// let branch = graph.add_if(&WordCondition::new(&wanted)?, &[], |body| {
+    ///     body.add_fill(FillNode::new(&mut out, 7)?, &[]).map(|_| ())
+    /// })?;
+    /// let fill = graph.node(branch)?.body_nodes(0)?[0].id();
+    /// let mut exec = graph.into_exec()?;
+    /// exec.node(fill)?.set_fill(FillNode::new(&mut out, 8)?)?;
+    /// exec.launch(&stream)?;
+    /// assert_eq!(out.to_vec(&stream)?, [8]);
+    /// # Ok::<(), CudaError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`](CudaError::Refused): the node is of another kind, has no such body, or was made by
+    /// other hands, of whose bodies the driver tells nothing. As the driver answers.
+    pub fn body_nodes(&self, body: usize) -> CudaResult<Vec<Node>> {
+        super::node_ref::require_kind(self.kind(), NodeKind::Conditional)?;
+        self.graph().nodes_within(self.id(), body)
     }
 
     fn require_child(&self) -> CudaResult<()> {
@@ -274,5 +331,14 @@ fn gone(what: &'static str) -> CudaError {
         CUDA_ERROR_INVALID_HANDLE,
         what,
         "the graph that it was in is embedded no more: its node was removed, or embeds another one",
+    )
+}
+
+#[cold]
+fn no_body() -> CudaError {
+    CudaError::refused(
+        CUDA_ERROR_INVALID_VALUE,
+        "node",
+        "it has no such body, or it was made by other hands: the driver does not tell the bodies",
     )
 }

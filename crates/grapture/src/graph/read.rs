@@ -224,7 +224,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The body of a conditional node of this graph.
-    pub(super) fn body(&self, body: &Body) -> Reader<'_> {
+    pub(super) fn body(&self, body: &Body) -> Reader<'a> {
         // SAFETY: the driver's graph, which lives as long as the node, in a graph that is borrowed; a
         // node that is removed takes its note along. What the body uses is part of what that graph
         // owns (O2).

@@ -46,6 +46,7 @@ mod graph_pool;
 mod graph_pool_parts;
 mod graph_update;
 mod held_memory;
+mod inner_bodies;
 mod inner_nodes;
 mod inner_owners;
 mod launch;

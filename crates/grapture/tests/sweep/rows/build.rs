@@ -2,7 +2,7 @@
 
 use grapture::{
     BatchNode, CaptureMode, CopyNode, EdgeData, FillNode, Graph, KernelAttribute, NodeId, Region2d,
-    WaitFor,
+    WaitFor, WordCondition,
 };
 use grapture_sys::Function;
 
@@ -185,6 +185,15 @@ pub const ROWS: &[Row] = &[
         let mut outer = Graph::new(&w.context).unwrap();
         let child = outer.add_child(&graph, &[]).unwrap();
         w.attempt(|| graph.node_in_child(first, &outer, child));
+    }),
+    row("NodeRef::body_nodes", |w| {
+        let (flag, mut words) = (w.buffer(), w.buffer());
+        let mut graph = Graph::new(&w.context).unwrap();
+        let condition = WordCondition::new(&flag).unwrap();
+        let fill = FillNode::new(&mut words, 1).unwrap();
+        let node = graph.add_if(&condition, &[], |body| body.add_fill(fill, &[]).map(|_| ()));
+        let node = node.unwrap();
+        w.attempt(|| graph.node(node)?.body_nodes(0));
     }),
     row("NodeRef::child_nodes", |w| {
         let (graph, _, _) = pair(w);
