@@ -39,11 +39,7 @@ rules! { both;
     }
 
     a_cluster_after_launches_between_updates(rig) {
-        histories(rig, 80, &["see"]);
-    }
-
-    a_cluster_after_launches_and_with_other_kernels(rig) {
-        histories(rig, 100, &["see", "also", "two", "four"]);
+        histories(rig, 80);
     }
 
     a_cluster_after_several_updates(rig) {
@@ -182,7 +178,7 @@ mod set {
 }
 
 /// Random updates of executables, which are launched and uploaded between them.
-fn histories(rig: &Rig, count: usize, names: &[&'static str]) {
+fn histories(rig: &Rig, count: usize) {
     let kernels = Kernels::load(rig);
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
     let mut below = |limit: u64| {
@@ -192,14 +188,10 @@ fn histories(rig: &Rig, count: usize, names: &[&'static str]) {
         (random >> 33) % limit
     };
     for _ in 0..count {
-        let mut launch = || {
-            let (cluster, grid) = ([0, 2, 4][below(3) as usize], [8, 8, 16][below(3) as usize]);
-            // With one kernel, nothing is drawn for it.
-            let kernel =
-                names[if names.len() > 1 { below(names.len() as u64) } else { 0 } as usize];
-            // A kernel that is compiled for a cluster takes no other.
-            let cluster = if ["two", "four"].contains(&kernel) { 0 } else { cluster };
-            Launch { cluster, grid, ..Launch::of(kernel) }
+        let mut launch = || Launch {
+            cluster: [0, 2, 4][below(3) as usize],
+            grid: [8, 8, 16][below(3) as usize],
+            ..Launch::of("see")
         };
         let steps: Vec<Launch> = (0..5).map(|_| launch()).collect();
         let updates = 1 + below(4) as usize;

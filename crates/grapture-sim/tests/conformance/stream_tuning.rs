@@ -69,41 +69,6 @@ rules! { alone;
         }
         ok!(rig, cuModuleUnload(module));
     }
-    which_of_both_a_kernel_node_takes(rig) {
-        let module = rig.module(crate::rig::PTX);
-        let graph = rig.new_graph();
-        let params = crate::steering::kernel(rig.function(module, "noarg"), &mut []);
-        let node: CUgraphNode = make!(rig, cuGraphAddKernelNode_v2(graph, std::ptr::null(), 0, &params));
-        for map in [[1, 0], [3, 3], [4, 0], [255, 255]] {
-            let (id, value) = (CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP, domains(map));
-            saw(&format!("{map:?}"), quietly(|| cu!(rig, cuGraphKernelNodeSetAttribute(node, id, &value))));
-            of_node(rig, node);
-        }
-        let plain = Window::plain();
-        let windows = [
-            plain,
-            Window { num_bytes: 1 << 40, ..plain },
-            Window { ratio: 1.5, ..plain },
-            Window { hit: 3, ..plain },
-            Window { miss: 2, ..plain },
-            Window { at: None, ..plain },
-        ];
-        for window in windows {
-            let (id, value) = (CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, window.value(rig));
-            saw(&format!("{window:?}"), quietly(|| cu!(rig, cuGraphKernelNodeSetAttribute(node, id, &value))));
-            of_node(rig, node);
-        }
-        for (id, number) in [(8, 0), (8, 1), (8, 2), (10, 0), (10, 1), (10, 2), (14, 0), (14, 50), (14, 101), (14, -1)] {
-            let (id, value) = (CUlaunchAttributeID(id), CUlaunchAttributeValue { priority: number });
-            let code = quietly(|| cu!(rig, cuGraphKernelNodeSetAttribute(node, id, &value)));
-            let mut told = CUlaunchAttributeValue::default();
-            let read = quietly(|| cu!(rig, cuGraphKernelNodeGetAttribute(node, id, &mut told)));
-            // SAFETY: every member of the union is plain data, and it was all zeros before the call.
-            saw(&format!("{} = {number}", id.0), (code, read, unsafe { told.priority }));
-        }
-        ok!(rig, cuGraphDestroy(graph));
-        ok!(rig, cuModuleUnload(module));
-    }
 }
 
 /// A window of the rig's memory.

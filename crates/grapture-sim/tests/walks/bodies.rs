@@ -36,11 +36,12 @@ pub fn branch(walk: &mut Walk) {
         call!(walk.driver, cuGraphAddNode_v2(&mut node, graph.raw, list, data, count, &mut params));
     if code == 0 {
         // SAFETY: the parameters are those of a conditional node.
-        let conditional = unsafe { params.__bindgen_anon_1.conditional };
-        for body in 0..conditional.size as usize {
+        let made = unsafe { params.__bindgen_anon_1.conditional };
+        // SAFETY: the node was added, so the driver made an array of so many bodies, which lives as
+        // long as the node.
+        let bodies = unsafe { std::slice::from_raw_parts(made.phGraph_out, made.size as usize) };
+        for raw in bodies.to_vec() {
             let number = walk.number();
-            // SAFETY: the node was added, so the driver made so many bodies.
-            let raw = unsafe { *conditional.phGraph_out.add(body) };
             walk.bodies.push((graph.number, Graph { number, raw }));
         }
     }

@@ -153,12 +153,13 @@ pub fn dependencies(walk: &mut Walk) {
         if own.0 != given.0 {
             return 9998;
         }
-        // SAFETY: the driver told so many nodes, and no call was made since then.
-        let nodes: Vec<CUgraphNode> = match given.2 {
-            0 => Vec::new(),
-            count => unsafe { std::slice::from_raw_parts(given.1, count) }.to_vec(),
+        let nodes: &[CUgraphNode] = if given.2 == 0 {
+            &[]
+        } else {
+            // SAFETY: the driver told so many nodes, and no call was made since then.
+            unsafe { std::slice::from_raw_parts(given.1, given.2) }
         };
-        let mut nodes = if empty { Vec::new() } else { nodes };
+        let mut nodes = if empty { Vec::new() } else { nodes.to_vec() };
         let (at, count) = (nodes.as_mut_ptr(), nodes.len());
         call!(driver, cuStreamUpdateCaptureDependencies_v2(raw, at, null(), count, flags))
     });
