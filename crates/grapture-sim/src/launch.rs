@@ -92,6 +92,7 @@ pub(crate) fn prepare(
         shared_bytes: shape.shared_bytes,
         params: params.into(),
         attributes,
+        kept_cluster: None,
         conditionals: None,
     })
 }
@@ -117,11 +118,7 @@ fn check_measures(
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     if let Some(cluster) = attributes.cluster.or(code.required_cluster) {
-        check_cluster(settings, shape.grid, cluster)?;
-        // A block is a cluster of its own to the interpreter.
-        if code.reads_cluster && cluster != [1; 3] {
-            return Err(CUDA_ERROR_NOT_SUPPORTED);
-        }
+        check_cluster(code, settings, shape.grid, cluster)?;
     }
     if attributes.cooperative {
         let per_sm = occupancy::blocks(code, threads as usize, shape.shared_bytes as usize);
@@ -133,7 +130,21 @@ fn check_measures(
     Ok(())
 }
 
-fn check_cluster(settings: &Settings, grid: [u32; 3], cluster: [u32; 3]) -> Answer {
+/// Whether a kernel node can have a cluster.
+pub(crate) fn check_cluster_of_node(state: &State, work: &KernelWork, cluster: [u32; 3]) -> Answer {
+    let known = state.functions.get(work.function).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+    check_cluster(&work.code, &known.settings, work.grid, cluster)
+}
+
+fn check_cluster(
+    code: &KernelCode,
+    settings: &Settings,
+    grid: [u32; 3],
+    cluster: [u32; 3],
+) -> Answer {
+    if code.required_cluster.is_some_and(|required| required != cluster) {
+        return Err(CUDA_ERROR_INVALID_CLUSTER_SIZE);
+    }
     let divides = grid.iter().zip(cluster).all(|(grid, size)| size > 0 && grid % size == 0);
     let (portable, large) = CLUSTER;
     let limit = if settings.allows_large_clusters() { large } else { portable };

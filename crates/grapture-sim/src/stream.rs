@@ -12,7 +12,7 @@ use crate::context::{Context, ContextCore};
 use crate::engine::TaskId;
 use crate::handle::{Id, Kind, Object};
 use crate::sim::{Answer, Sim, State};
-use crate::work::Work;
+use crate::work::{Tuning, Work};
 
 /// What a stream is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +51,8 @@ pub(crate) struct Stream {
     pub(crate) last: Option<TaskId>,
     /// How threads wait for it (`CUsynchronizationPolicy`), as set.
     pub(crate) sync_policy: u32,
-    /// The memory domain of its kernels.
-    pub(crate) memory_domain: u32,
+    /// What its attributes say that only tunes kernels.
+    pub(crate) tuning: Tuning,
 }
 
 impl Object for Stream {
@@ -84,7 +84,7 @@ impl State {
             id,
             last: None,
             sync_policy: u32::MAX,
-            memory_domain: 0,
+            tuning: Tuning::default(),
         };
         Ok(self.streams.insert(stream))
     }

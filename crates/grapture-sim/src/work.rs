@@ -12,10 +12,10 @@ use std::fmt;
 use std::sync::Arc;
 
 pub(crate) use conditional::ConditionalWords;
-pub(crate) use copy::{CopyWork, Place};
+pub(crate) use copy::{CopyWork, Origin, Place};
 pub(crate) use fill::FillWork;
 pub(crate) use host::{CallbackWork, HostWork, call_program, in_host_function};
-pub(crate) use kernel::{KernelWork, LaunchAttributes};
+pub(crate) use kernel::{KernelWork, LaunchAttributes, Tuning};
 pub(crate) use memop::MemOp;
 
 use crate::context::ContextCore;

@@ -49,6 +49,7 @@ pub(crate) fn cuStreamEndCapture(sim: &Sim, stream: Ptr<CUstream_st>, out: Ptr<C
     out.offer(std::ptr::null_mut());
     let mut state = sim.lock();
     let stream = state.find_stream(stream.address())?;
+    capture::check_legacy(&mut state, stream)?;
     let ended = state.end_capture(stream, std::thread::current().id(), !out.is_null())?;
     drop(state);
     out.offer(ended.graph?.raw());

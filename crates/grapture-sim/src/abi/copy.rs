@@ -10,7 +10,7 @@ use crate::capture;
 use crate::graph::Graphs;
 use crate::sim::{Answer, Sim, State};
 use crate::stream;
-use crate::work::{CopyWork, Place, Work};
+use crate::work::{CopyWork, Origin, Place, Work};
 
 pub(super) fn device(address: CUdeviceptr) -> Place {
     Place::linear(CU_MEMORYTYPE_DEVICE, address)
@@ -74,6 +74,7 @@ fn is_pageable(sim: &Sim, copy: &CopyWork, place: &Place) -> bool {
 pub(super) fn submit(sim: &Sim, stream: Ptr<CUstream_st>, mut copy: CopyWork) -> Answer {
     let mut state = sim.lock();
     let id = state.find_stream(stream.address())?;
+    capture::check_sound(&mut state, id)?;
     if copy.bytes() == 0 {
         return Ok(());
     }
@@ -98,13 +99,14 @@ pub(super) fn submit(sim: &Sim, stream: Ptr<CUstream_st>, mut copy: CopyWork) ->
     Ok(())
 }
 
-/// Does work on the default stream and waits for it.
+/// Does work on the default stream and waits for it; where there is none, the stream is used all the
+/// same.
 pub(super) fn now(sim: &Sim, work: Option<Work>) -> Answer {
     let mut state = sim.lock();
     state.current()?;
     let stream = state.find_stream(0)?;
-    let Some(work) = work else { return Ok(()) };
     capture::check_uncapturable(&mut state, stream)?;
+    let Some(work) = work else { return Ok(()) };
     if let Work::Copy(copy) = &work {
         check(sim, copy)?;
     }
@@ -226,7 +228,7 @@ pub(super) fn place(
         // An array too: none has a handle here.
         _ => return Err(CUDA_ERROR_INVALID_VALUE),
     };
-    Ok(Place { kind, address, x, y, z, pitch, rows })
+    Ok(Place { kind, address, x, y, z, pitch, rows, origin: Origin::Plain })
 }
 
 /// The copy that the parameters of a two-dimensional copy describe.

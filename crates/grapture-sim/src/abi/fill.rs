@@ -38,6 +38,7 @@ pub(crate) fn check_planned(sim: &Sim, graphs: &Graphs, fill: &FillWork) -> Answ
 fn submit(sim: &Sim, stream: Ptr<CUstream_st>, fill: FillWork) -> Answer {
     let mut state = sim.lock();
     let id = state.find_stream(stream.address())?;
+    capture::check_sound(&mut state, id)?;
     check_shape(&fill)?;
     if fill.width == 0 || fill.height == 0 {
         return Ok(());
@@ -49,10 +50,10 @@ fn submit(sim: &Sim, stream: Ptr<CUstream_st>, fill: FillWork) -> Answer {
 }
 
 fn fill_now(sim: &Sim, fill: FillWork) -> Answer {
+    copy::now(sim, None)?;
     if fill.width == 0 || fill.height == 0 {
-        return copy::now(sim, None);
+        return Ok(());
     }
-    sim.lock().current()?;
     check_shape(&fill)?;
     check_memory(sim, &fill)?;
     copy::now(sim, Some(Work::Fill(fill)))

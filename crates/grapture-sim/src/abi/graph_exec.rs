@@ -6,7 +6,9 @@ use grapture_sys::*;
 
 use super::Ptr;
 use crate::capture;
-use crate::graph::{GraphId, InstantiateError, InstantiateFlags, LocalId, UpdateError};
+use crate::graph::{
+    GraphId, InstantiateError, InstantiateFlags, LocalId, UpdateError, UpdateVersion,
+};
 use crate::handle::Id;
 use crate::sim::{Answer, Sim, State};
 use crate::stream::Stream;
@@ -21,7 +23,10 @@ fn instantiate(
 ) -> Result<crate::graph::ExecId, InstantiateError> {
     let failed = |code| InstantiateError { code, result: CUDA_GRAPH_INSTANTIATE_ERROR, node: None };
     out.required().map_err(failed)?;
-    capture::check_unsafe_call(state).map_err(failed)?;
+    // An instantiation that uploads is told by its stream whether a capture is in the way.
+    if !flags.upload() {
+        capture::check_unsafe_call(state).map_err(failed)?;
+    }
     let graph = state.graphs.find_graph(graph.raw()).map_err(failed)?;
     state.current().map_err(failed)?;
     let exec = state.graphs.instantiate(sim, graph, flags)?;
@@ -172,7 +177,7 @@ pub(crate) fn cuGraphExecUpdate(
     result: Ptr<CUgraphExecUpdateResult>,
 ) -> Answer {
     result.required()?;
-    let (answer, info) = update(sim, exec, graph);
+    let (answer, info) = update(sim, exec, graph, UpdateVersion::First);
     error_node.offer(info.errorNode);
     result.offer(info.result);
     answer
@@ -184,7 +189,7 @@ pub(crate) fn cuGraphExecUpdate_v2(
     graph: Ptr<CUgraph_st>,
     result: Ptr<CUgraphExecUpdateResultInfo>,
 ) -> Answer {
-    let (answer, info) = update(sim, exec, graph);
+    let (answer, info) = update(sim, exec, graph, UpdateVersion::Second);
     result.offer(info);
     answer
 }
@@ -193,6 +198,7 @@ fn update(
     sim: &Sim,
     exec: Ptr<CUgraphExec_st>,
     graph: Ptr<CUgraph_st>,
+    version: UpdateVersion,
 ) -> (Answer, CUgraphExecUpdateResultInfo) {
     let mut info = CUgraphExecUpdateResultInfo {
         result: CU_GRAPH_EXEC_UPDATE_SUCCESS,
@@ -203,15 +209,19 @@ fn update(
     let find = || {
         let exec = state.graphs.find_exec(exec.raw())?;
         let graph = state.graphs.find_graph(graph.raw())?;
-        state.graphs.check_update(exec, graph)?;
         Ok((exec, graph))
     };
-    let found = find();
-    let (exec, graph) = match found {
+    let (exec, graph) = match find() {
         Ok(found) => found,
         Err(code) => return (Err(code), info),
     };
-    match state.graphs.update(exec, graph) {
+    let shape = state.graphs.check_shape(exec, graph, version);
+    if shape.is_ok()
+        && let Err(code) = state.graphs.check_update(exec, graph)
+    {
+        return (Err(code), info);
+    }
+    match shape.and_then(|()| state.graphs.update(exec, graph, version)) {
         Ok(replaced) => {
             let used = state.graphs.exec(exec).map(|exec| (exec.last, exec.home.clone()));
             drop(state);

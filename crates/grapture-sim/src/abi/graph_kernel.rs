@@ -259,6 +259,16 @@ fn with_attributes(
     Ok(params)
 }
 
+/// Refuses attributes whose cluster the node cannot have.
+fn check_cluster(state: &State, params: &NodeParams, attributes: LaunchAttributes) -> Answer {
+    match (params, attributes.cluster) {
+        (NodeParams::Kernel(kernel), Some(cluster)) => {
+            launch::check_cluster_of_node(state, &kernel.launch.work, cluster)
+        }
+        _ => Ok(()),
+    }
+}
+
 pub(crate) fn cuGraphKernelNodeCopyAttributes(
     sim: &Sim,
     target: Ptr<CUgraphNode_st>,
@@ -268,7 +278,10 @@ pub(crate) fn cuGraphKernelNodeCopyAttributes(
     let source = state.graphs.find_node(source.raw())?;
     let attributes = attributes_of(state.graphs.params(source)?)?;
     drop(state);
-    set(sim, target, |_, old| with_attributes(old, attributes))
+    set(sim, target, |state, old| {
+        check_cluster(state, old, attributes).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+        with_attributes(old, attributes)
+    })
 }
 
 pub(crate) fn cuGraphKernelNodeSetAttribute(
@@ -278,9 +291,12 @@ pub(crate) fn cuGraphKernelNodeSetAttribute(
     value: Ptr<CUkernelNodeAttrValue_v1>,
 ) -> Answer {
     value.required()?;
-    set(sim, node, |_, old| {
+    set(sim, node, |state, old| {
         let mut attributes = attributes_of(old)?;
         attributes.set_of_node(attribute, value.cast())?;
+        if attribute == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION {
+            check_cluster(state, old, attributes)?;
+        }
         with_attributes(old, attributes)
     })
 }

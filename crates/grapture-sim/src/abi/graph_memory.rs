@@ -10,7 +10,7 @@ use super::graph_node::{Place, add, exec_set, get, set};
 use crate::context::ContextCore;
 use crate::graph::{NodeParams, Placed};
 use crate::sim::{Answer, Sim, State};
-use crate::work::{self, CopyWork, FillWork};
+use crate::work::{self, CopyWork, FillWork, Origin};
 
 /// The context that a node is made for: null stands for the current one.
 pub(super) fn context(
@@ -31,11 +31,12 @@ pub(super) fn copy(
     context: Arc<ContextCore>,
     params: &CUDA_MEMCPY3D_v2,
 ) -> Result<NodeParams, CUresult> {
-    let work = super::copy::from_3d(params)?;
+    let mut work = super::copy::from_3d(params)?;
     if work.bytes() == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     super::copy::check_planned(sim, &state.graphs, &work)?;
+    work.note_origins(sim, &state.graphs);
     Ok(NodeParams::Copy(Placed { context, work }))
 }
 
@@ -195,7 +196,14 @@ pub(crate) fn cuGraphMemsetNodeSetParams(
 ) -> Answer {
     let params = params.read()?;
     set(sim, node, |state, old| match old {
-        NodeParams::Fill(old) => fill(sim, state, old.context.clone(), &params),
+        NodeParams::Fill(old) => {
+            // Of all that is done with nodes, this alone asks for a context, and for such memory.
+            let plain = Origin::of(sim, &state.graphs, params.dst) == Origin::Plain;
+            if !plain && state.current().is_err() {
+                return Err(CUDA_ERROR_INVALID_VALUE);
+            }
+            fill(sim, state, old.context.clone(), &params)
+        }
         _ => Err(CUDA_ERROR_INVALID_VALUE),
     })
 }

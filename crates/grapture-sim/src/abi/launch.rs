@@ -25,6 +25,7 @@ fn submit(
     let stream = state.find_stream(stream.address())?;
     let context = state.stream(stream)?.context;
     let function = launch::find_function(sim, &mut state, function.address(), context)?;
+    capture::check_sound(&mut state, stream)?;
     match launch::prepare(&state, function, context, shape, attributes, params, extra) {
         Ok(kernel) => stream::submit(sim, &mut state, stream, Work::Kernel(kernel)),
         Err(refusal) => {

@@ -54,7 +54,8 @@ impl LaunchAttributes {
                 self.cooperative = value.cast::<i32>().read()? != 0;
             }
             CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION => {
-                self.cluster = Some(value.cast::<[u32; 3]>().read()?);
+                let cluster = value.cast::<[u32; 3]>().read()?;
+                self.cluster = Some(cluster).filter(|cluster| *cluster != [0; 3]);
             }
             CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION => {
                 self.programmatic = value.cast::<i32>().read()? != 0;

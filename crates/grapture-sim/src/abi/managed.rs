@@ -74,12 +74,12 @@ pub(crate) fn cuMemPrefetchAsync_v2(
 ) -> Answer {
     let mut state = sim.lock();
     let id = state.find_stream(stream.address())?;
+    capture::check_uncapturable(&mut state, id)?;
     if flags != 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     let place = place(&mut state, location)?;
     let (allocation, bytes) = range(sim, address, bytes)?;
-    capture::check_uncapturable(&mut state, id)?;
     stream::run_now(sim, &mut state, id, Work::Empty)?;
     lock(&allocation.advice).change(bytes, |page| page.last_prefetch = Some(place));
     Ok(())

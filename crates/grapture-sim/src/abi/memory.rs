@@ -58,15 +58,20 @@ pub(crate) fn cuMemAllocPitch_v2(
 ) -> Answer {
     out.required()?;
     pitch.required()?;
+    if width == 0 || height == 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
     let (context, device) = unsafe_call(&mut sim.lock())?;
     if !matches!(element, 4 | 8 | 16) {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    if width > MOST_PITCH {
+    let row = width.checked_next_multiple_of(ALIGNMENT).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let bytes = row.checked_mul(height);
+    // Where there is too little memory, a row that is too long is not seen.
+    if width > MOST_PITCH && bytes.is_none_or(|bytes| bytes <= sim.memory.total_bytes(device)) {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    let row = width.checked_next_multiple_of(ALIGNMENT).ok_or(CUDA_ERROR_OUT_OF_MEMORY)?;
-    let bytes = row.checked_mul(height).ok_or(CUDA_ERROR_OUT_OF_MEMORY)?;
+    let bytes = bytes.ok_or(CUDA_ERROR_OUT_OF_MEMORY)?;
     let kind = AllocationKind::Device;
     out.write(sim.memory.allocate(kind, device, Some(context), None, bytes)?)?;
     pitch.write(row)
@@ -205,10 +210,10 @@ pub(crate) fn cuMemAllocManaged(
     if !matches!(flags, 1 | 2) {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    let (context, device) = unsafe_call(&mut sim.lock())?;
     if bytes == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
+    let (context, device) = unsafe_call(&mut sim.lock())?;
     let kind = AllocationKind::Managed;
     out.write(sim.memory.allocate_host(kind, device, Some(context), bytes, MANAGED_FLAGS)?)
 }

@@ -11,7 +11,7 @@ use crate::device::Device;
 use crate::handle::Id;
 use crate::memory::{AllocationKind, Pool};
 use crate::sim::{Answer, Sim, State};
-use crate::stream;
+use crate::stream::{self, Stream};
 use crate::work::Work;
 
 /// How memory of a pool may be shared with other processes; nothing here shares it.
@@ -174,6 +174,16 @@ pub(crate) fn cuMemAllocFromPoolAsync(
     allocate_on(sim, out, bytes, pool, stream)
 }
 
+/// Refuses what is to happen in the order of a stream: of a broken capture, and outside of captures
+/// where a capture bars it.
+fn check_order(state: &mut State, stream: Id<Stream>) -> Answer {
+    capture::check_sound(state, stream)?;
+    if capture::is_capturing(state, stream) {
+        return Ok(());
+    }
+    capture::check_unsafe_call(state)
+}
+
 fn allocate_on(
     sim: &Sim,
     out: Ptr<CUdeviceptr>,
@@ -184,6 +194,7 @@ fn allocate_on(
     out.required()?;
     let mut state = sim.lock();
     let id = state.find_stream(stream.address())?;
+    check_order(&mut state, id)?;
     if bytes == 0 {
         return out.write(0);
     }
@@ -193,7 +204,6 @@ fn allocate_on(
     if let Some(address) = capture::allocate(sim, &mut state, id, bytes)? {
         return out.write(address);
     }
-    capture::check_unsafe_call(&mut state)?;
     let context = state.stream(id)?.context;
     drop(state);
     out.write(allocate(sim, context, pool, bytes)?)
@@ -203,14 +213,10 @@ pub(crate) fn cuMemFreeAsync(sim: &Sim, address: CUdeviceptr, stream: Ptr<CUstre
     use AllocationKind::{Device, Managed, Pooled};
     let mut state = sim.lock();
     let id = state.find_stream(stream.address())?;
-    if address == 0 {
-        capture::check_uncapturable(&mut state, id)?;
-        return capture::check_unsafe_call(&mut state);
-    }
-    if capture::free(sim, &mut state, id, address)? {
+    check_order(&mut state, id)?;
+    if address == 0 || capture::free(sim, &mut state, id, address)? {
         return Ok(());
     }
-    capture::check_unsafe_call(&mut state)?;
     if state.graphs.end_allocation(address)
         && let Some(allocation) = state.graphs.allocation(address).cloned()
     {

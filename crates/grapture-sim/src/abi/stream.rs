@@ -13,9 +13,11 @@ use crate::stream::{Stream, StreamKind};
 /// `CU_SYNC_POLICY_AUTO` to `CU_SYNC_POLICY_BLOCKING_SYNC`.
 const SYNC_POLICIES: std::ops::RangeInclusive<u32> = 1..=4;
 
-/// The memory domains, and how they lie on those of the device: each where it is.
+/// The largest window that the second-level cache favours, as the device tells it.
+const MOST_WINDOW_BYTES: usize = 128 << 20;
+/// The memory domains of the device, and those of a launch.
+const DEVICE_DOMAINS: u8 = 4;
 const MEMORY_DOMAINS: std::ops::RangeInclusive<u32> = 0..=1;
-const DOMAIN_MAP: [u8; 2] = [0, 1];
 
 pub(super) fn clamp_priority(priority: i32) -> i32 {
     let (least, greatest) = PRIORITIES;
@@ -44,38 +46,47 @@ pub(crate) fn cuStreamCreateWithPriority(
     out.write(stream.raw())
 }
 
-/// Reads something of a stream.
-fn ask<T>(
-    sim: &Sim,
-    stream: Ptr<CUstream_st>,
-    out: Ptr<T>,
-    read: impl FnOnce(&Stream) -> T,
-) -> Answer {
-    out.required()?;
-    let mut state = sim.lock();
+/// The stream that most questions are about: none of a broken capture, and no legacy stream beside a
+/// blocking one, which then breaks.
+fn sound(state: &mut State, stream: Ptr<CUstream_st>) -> Result<Id<Stream>, CUresult> {
     let id = state.find_stream(stream.address())?;
-    out.write(read(state.stream(id)?))
+    capture::check_sound(state, id)?;
+    Ok(id)
+}
+
+/// The stream of a question that no capture survives.
+fn uncaptured(state: &mut State, stream: Ptr<CUstream_st>) -> Result<Id<Stream>, CUresult> {
+    let id = state.find_stream(stream.address())?;
+    capture::check_uncapturable(state, id)?;
+    Ok(id)
 }
 
 pub(crate) fn cuStreamGetPriority(sim: &Sim, stream: Ptr<CUstream_st>, out: Ptr<i32>) -> Answer {
-    ask(sim, stream, out, |stream| stream.priority)
+    out.required()?;
+    let mut state = sim.lock();
+    let id = sound(&mut state, stream)?;
+    out.write(state.stream(id)?.priority)
 }
 
-/// Of all questions about a stream, the one that no capture survives.
 pub(crate) fn cuStreamGetFlags(sim: &Sim, stream: Ptr<CUstream_st>, out: Ptr<u32>) -> Answer {
     out.required()?;
     let mut state = sim.lock();
-    let id = state.find_stream(stream.address())?;
-    capture::check_uncapturable(&mut state, id)?;
+    let id = uncaptured(&mut state, stream)?;
     out.write(state.stream(id)?.flags)
 }
 
 pub(crate) fn cuStreamGetId(sim: &Sim, stream: Ptr<CUstream_st>, out: Ptr<u64>) -> Answer {
-    ask(sim, stream, out, |stream| stream.id)
+    out.required()?;
+    let mut state = sim.lock();
+    let id = uncaptured(&mut state, stream)?;
+    out.write(state.stream(id)?.id)
 }
 
 pub(crate) fn cuStreamGetCtx(sim: &Sim, stream: Ptr<CUstream_st>, out: Ptr<CUcontext>) -> Answer {
-    ask(sim, stream, out, |stream| stream.context.raw())
+    out.required()?;
+    let mut state = sim.lock();
+    let id = sound(&mut state, stream)?;
+    out.write(state.stream(id)?.context.raw())
 }
 
 /// No stream is of a green context.
@@ -89,7 +100,7 @@ pub(crate) fn cuStreamGetCtx_v2(
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     let mut state = sim.lock();
-    let id = state.find_stream(stream.address())?;
+    let id = sound(&mut state, stream)?;
     out.offer(state.stream(id)?.context.raw());
     green.offer(std::ptr::null_mut());
     Ok(())
@@ -98,7 +109,7 @@ pub(crate) fn cuStreamGetCtx_v2(
 pub(crate) fn cuStreamGetDevice(sim: &Sim, stream: Ptr<CUstream_st>, out: Ptr<CUdevice>) -> Answer {
     out.required()?;
     let mut state = sim.lock();
-    let id = state.find_stream(stream.address())?;
+    let id = uncaptured(&mut state, stream)?;
     let core = state.core_of(id)?;
     out.write(core.device as CUdevice)
 }
@@ -163,14 +174,14 @@ pub(crate) fn cuStreamGetAttribute(
 ) -> Answer {
     value.required()?;
     let mut state = sim.lock();
-    let id = state.find_stream(stream.address())?;
+    let id = sound(&mut state, stream)?;
     let this = state.stream(id)?;
     match attribute {
         CU_LAUNCH_ATTRIBUTE_PRIORITY => value.cast().write(this.priority),
         CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY => value.cast().write(this.sync_policy),
-        CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN => value.cast().write(this.memory_domain),
-        CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP => value.cast().write(DOMAIN_MAP),
-        CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW => value.write(CUstreamAttrValue_v1::default()),
+        CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN => value.cast().write(this.tuning.domain),
+        CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP => value.cast().write(this.tuning.domains),
+        CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW => value.cast().write(this.tuning.window),
         _ => Err(CUDA_ERROR_INVALID_VALUE),
     }
 }
@@ -183,7 +194,7 @@ pub(crate) fn cuStreamSetAttribute(
 ) -> Answer {
     value.required()?;
     let mut state = sim.lock();
-    let id = state.find_stream(stream.address())?;
+    let id = sound(&mut state, stream)?;
     let this = state.stream_mut(id)?;
     match attribute {
         CU_LAUNCH_ATTRIBUTE_PRIORITY => {
@@ -203,14 +214,34 @@ pub(crate) fn cuStreamSetAttribute(
             if !MEMORY_DOMAINS.contains(&domain) {
                 return Err(CUDA_ERROR_INVALID_VALUE);
             }
-            this.memory_domain = domain;
+            this.tuning.domain = domain;
             Ok(())
         }
-        CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW | CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP => {
-            Err(CUDA_ERROR_NOT_SUPPORTED)
+        CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW => {
+            check_window(&value.cast::<CUaccessPolicyWindow>().read()?)?;
+            this.tuning.window = value.cast().read()?;
+            Ok(())
+        }
+        CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP => {
+            let domains: [u8; 2] = value.cast().read()?;
+            if domains.iter().any(|domain| *domain >= DEVICE_DOMAINS) {
+                return Err(CUDA_ERROR_INVALID_VALUE);
+            }
+            this.tuning.domains = domains;
+            Ok(())
         }
         _ => Err(CUDA_ERROR_INVALID_VALUE),
     }
+}
+
+/// Refuses a window that is larger than the device allows, a ratio beyond 1, and what persists
+/// where it is missed. Whatever else it says is kept.
+fn check_window(window: &CUaccessPolicyWindow) -> Answer {
+    let bad = window.num_bytes > MOST_WINDOW_BYTES
+        || window.hitRatio < 0.0
+        || window.hitRatio > 1.0
+        || window.missProp == CU_ACCESS_PROPERTY_PERSISTING;
+    if bad { Err(CUDA_ERROR_INVALID_VALUE) } else { Ok(()) }
 }
 
 pub(crate) fn cuStreamCopyAttributes(
@@ -219,13 +250,13 @@ pub(crate) fn cuStreamCopyAttributes(
     source: Ptr<CUstream_st>,
 ) -> Answer {
     let mut state = sim.lock();
-    let target = state.find_stream(target.address())?;
-    let source = state.find_stream(source.address())?;
+    let target = sound(&mut state, target)?;
+    let source = sound(&mut state, source)?;
     let from = state.stream(source)?;
-    let (priority, sync_policy, domain) = (from.priority, from.sync_policy, from.memory_domain);
+    let (priority, sync_policy, tuning) = (from.priority, from.sync_policy, from.tuning);
     let to = state.stream_mut(target)?;
     to.priority = priority;
     to.sync_policy = sync_policy;
-    to.memory_domain = domain;
+    to.tuning = tuning;
     Ok(())
 }

@@ -172,17 +172,17 @@ impl Captures {
     }
 
     /// A call that a capturing stream cannot take (a wait for it, a query, a graph launch, a
-    /// callback): the capture breaks.
+    /// callback): the capture breaks, and one that is broken says the same.
     pub(crate) fn uncapturable_call(&mut self, stream: StreamId) -> Result<(), CUresult> {
-        if let Some(id) = self.capturing(stream)? {
-            self.invalidate(id);
-            return Err(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-        }
-        Ok(())
+        let (Status::Active(id) | Status::Invalidated(id)) = self.status(stream) else {
+            return Ok(());
+        };
+        self.invalidate(id);
+        Err(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
     }
 
     /// The host waits for an event that was recorded in a capture, or asks after it: the capture
-    /// breaks, if it is not over.
+    /// breaks, if it is neither over nor broken.
     pub(crate) fn event_call(&mut self, mark: &Mark) -> CUresult {
         let code = self.event_question(mark);
         self.invalidate(mark.sequence);
@@ -191,7 +191,7 @@ impl Captures {
 
     /// A question about such an event that breaks nothing.
     pub(crate) fn event_question(&self, mark: &Mark) -> CUresult {
-        if self.sequences.contains_key(&mark.sequence) {
+        if self.is_open(mark.sequence) {
             CUDA_ERROR_CAPTURED_EVENT
         } else {
             CUDA_ERROR_INVALID_VALUE

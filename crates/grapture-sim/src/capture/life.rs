@@ -35,6 +35,7 @@ impl State {
         mode: CaptureMode,
         target: Option<Target>,
     ) -> Result<(), CUresult> {
+        super::check_legacy(self, stream)?;
         let this = self.stream(stream)?;
         if this.kind == StreamKind::Legacy {
             return Err(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);

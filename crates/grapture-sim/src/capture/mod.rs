@@ -19,8 +19,8 @@ pub(crate) use life::Target;
 pub(crate) use mode::CaptureMode;
 pub(crate) use seams::{
     Taken, allocate, check_context_wait, check_event_question, check_event_wait, check_legacy,
-    check_stream_wait, check_uncapturable, check_unsafe_call, free, invalidate, is_capturing,
-    record, record_event, stream_destroyed, wait_event,
+    check_sound, check_stream_wait, check_uncapturable, check_unsafe_call, free, invalidate,
+    is_capturing, record, record_event, stream_destroyed, wait_event,
 };
 pub(crate) use sequence::{Begin, Member, Sequence, SequenceId};
 

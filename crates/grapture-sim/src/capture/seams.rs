@@ -16,7 +16,7 @@ use crate::graph::{
 };
 use crate::sim::{Answer, Sim, State};
 use crate::stream::StreamKind;
-use crate::work::Work;
+use crate::work::{Tuning, Work};
 
 /// What became of work.
 pub(crate) enum Taken {
@@ -29,7 +29,7 @@ pub(crate) enum Taken {
 /// Makes a node of the work if the stream captures. Errors: 901 on an invalidated capture, 906 on
 /// the legacy stream while a blocking stream of its context captures (which invalidates it).
 pub(crate) fn record(
-    _sim: &Sim,
+    sim: &Sim,
     state: &mut State,
     stream: StreamId,
     work: Work,
@@ -37,7 +37,7 @@ pub(crate) fn record(
     check_legacy(state, stream)?;
     let Some(id) = state.captures.capturing(stream)? else { return Ok(Taken::Not(work)) };
     let programmatic = matches!(&work, Work::Kernel(kernel) if kernel.attributes.programmatic);
-    let Some(params) = node_of(state, stream, work)? else {
+    let Some(params) = node_of(sim, state, stream, work)? else {
         state.captures.invalidate(id);
         return Err(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     };
@@ -46,15 +46,28 @@ pub(crate) fn record(
 }
 
 /// The node that work becomes; nothing for what no graph can hold.
-fn node_of(state: &State, stream: StreamId, work: Work) -> Result<Option<NodeParams>, CUresult> {
+fn node_of(
+    sim: &Sim,
+    state: &State,
+    stream: StreamId,
+    work: Work,
+) -> Result<Option<NodeParams>, CUresult> {
     let context = state.core_of(stream)?;
     Ok(match work {
         Work::Kernel(mut kernel) => {
-            let priority = state.stream(stream)?.priority;
-            kernel.attributes.priority.get_or_insert(priority);
+            let this = state.stream(stream)?;
+            kernel.attributes.priority.get_or_insert(this.priority);
+            let (tuning, default) = (&mut kernel.attributes.tuning, Tuning::default());
+            if (tuning.window, tuning.domains) == (default.window, default.domains) {
+                (tuning.window, tuning.domains) = (this.tuning.window, this.tuning.domains);
+            }
+            kernel.attributes.cluster = kernel.named_cluster();
             Some(NodeParams::Kernel(KernelNode::new(context, kernel)))
         }
-        Work::Copy(work) => Some(NodeParams::Copy(Placed { context, work })),
+        Work::Copy(mut work) => {
+            work.note_origins(sim, &state.graphs);
+            Some(NodeParams::Copy(Placed { context, work }))
+        }
         Work::Fill(work) => Some(NodeParams::Fill(Placed { context, work })),
         Work::Host(host) => Some(NodeParams::Host(host)),
         Work::MemOps(work) => Some(NodeParams::MemOps(BatchNode::new(context, work))),
@@ -136,6 +149,13 @@ pub(crate) fn check_legacy(state: &mut State, stream: StreamId) -> Answer {
     if kind == StreamKind::Legacy { state.captures.legacy_call(context) } else { Ok(()) }
 }
 
+/// Refuses work on a legacy stream beside a blocking capture, which breaks it, and on a stream
+/// whose capture is broken, before the work is looked at.
+pub(crate) fn check_sound(state: &mut State, stream: StreamId) -> Answer {
+    check_legacy(state, stream)?;
+    state.captures.capturing(stream).map(drop)
+}
+
 /// Invalidates the capture that the stream is part of, if any: a launch with bad dimensions, a
 /// wait for a null event.
 pub(crate) fn invalidate(state: &mut State, stream: StreamId) {
@@ -206,13 +226,13 @@ pub(crate) fn wait_event(
 }
 
 /// An event that still stands for a point of a capture that is over breaks the capture in which a
-/// node is to wait for it.
+/// node is to wait for it, and is told of before that the stream does not capture.
 fn check_old_mark(state: &mut State, stream: StreamId, event: EventId) -> Result<(), CUresult> {
     let State { captures, events, .. } = state;
     let recorded = &events.get(event).ok_or(CUDA_ERROR_INVALID_HANDLE)?.recorded;
     match recorded {
         Recorded::Captured(mark) if !captures.is_open(mark.sequence) => {
-            captures.capturing(stream)?.ok_or(CUDA_ERROR_ILLEGAL_STATE)?;
+            captures.capturing(stream)?;
             captures.invalidate_stream(stream);
             Err(CUDA_ERROR_INVALID_VALUE)
         }

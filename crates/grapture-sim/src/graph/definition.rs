@@ -33,6 +33,13 @@ impl Node {
     pub(crate) fn dependents(&self) -> &[Edge] {
         &self.dependents
     }
+
+    /// Takes away the edge to a node; the last one comes into its place.
+    fn forget_dependent(&mut self, node: LocalId) {
+        if let Some(place) = self.dependents.iter().position(|edge| edge.node == node) {
+            self.dependents.swap_remove(place);
+        }
+    }
 }
 
 /// An edge with both ends.
@@ -173,7 +180,7 @@ impl GraphDef {
                 return Err(CUDA_ERROR_INVALID_VALUE);
             }
             if let Some(from) = self.nodes.get_mut(&edge.from) {
-                from.dependents.retain(|there| there.node != edge.to);
+                from.forget_dependent(edge.to);
             }
             if let Some(to) = self.nodes.get_mut(&edge.to) {
                 to.dependencies.retain(|there| there.node != edge.from);
@@ -182,12 +189,22 @@ impl GraphDef {
         Ok(())
     }
 
+    /// A copy, in which each node is made again with its dependencies: the nodes that depend on one
+    /// are in the order of their making.
+    pub(crate) fn copied(&self) -> GraphDef {
+        let mut copy = self.clone();
+        for node in copy.nodes.values_mut() {
+            node.dependents.sort_by_key(|edge| edge.node);
+        }
+        copy
+    }
+
     /// Takes a node away with its edges; gives its parameters back.
     pub(crate) fn remove_node(&mut self, key: LocalId) -> Result<NodeParams, CUresult> {
         let node = self.nodes.remove(&key).ok_or(CUDA_ERROR_INVALID_VALUE)?;
         for edge in &node.dependencies {
             if let Some(from) = self.nodes.get_mut(&edge.node) {
-                from.dependents.retain(|there| there.node != key);
+                from.forget_dependent(key);
             }
         }
         for edge in &node.dependents {
@@ -217,25 +234,38 @@ impl GraphDef {
                 }
             }
         }
-        if missing.is_empty() { Ok(order) } else { Err(self.node_of_cycle(&missing)) }
+        let of_cycle = if missing.is_empty() { None } else { self.node_of_cycle() };
+        of_cycle.map_or(Ok(order), Err)
     }
 
-    /// A node on a cycle, where `left` are the nodes that a topological walk could not reach.
-    fn node_of_cycle(&self, left: &HashMap<LocalId, usize>) -> LocalId {
-        // Going backwards among the nodes left over must come to a node twice: that one is on a
-        // cycle, where a node left over may only lie behind one.
-        let mut seen = HashSet::new();
-        let mut key = left.keys().copied().min().unwrap_or_default();
-        while seen.insert(key) {
-            let back = self.nodes.get(&key).and_then(|node| {
-                node.dependencies.iter().map(|edge| edge.node).find(|node| left.contains_key(node))
-            });
-            match back {
-                Some(back) => key = back,
-                None => return key,
+    /// A node on a cycle, if there is one: the first that a walk comes back to, which goes backwards
+    /// from the nodes that nothing depends on.
+    fn node_of_cycle(&self) -> Option<LocalId> {
+        let ends = self.nodes().filter(|(_, node)| node.dependents.is_empty());
+        let starts = ends.chain(self.nodes()).map(|(key, _)| key);
+        let mut done = HashSet::new();
+        for start in starts {
+            if done.contains(&start) {
+                continue;
+            }
+            // The way to a node, each with how many of its dependencies were looked at.
+            let mut path = vec![(start, 0)];
+            while let Some((key, looked)) = path.last_mut() {
+                let key = *key;
+                let next = self.nodes.get(&key).and_then(|node| node.dependencies.get(*looked));
+                *looked += 1;
+                match next.map(|edge| edge.node) {
+                    Some(node) if path.iter().any(|(on, _)| *on == node) => return Some(node),
+                    Some(node) if !done.contains(&node) => path.push((node, 0)),
+                    Some(_) => {}
+                    None => {
+                        done.insert(key);
+                        path.pop();
+                    }
+                }
             }
         }
-        key
+        None
     }
 
     /// The given nodes and all that they depend on, whatever the edges carry.

@@ -26,7 +26,11 @@ impl Graphs {
     /// Whether a graph has nodes, at any depth, of which an executable or a copy cannot have
     /// another.
     pub(super) fn exists_once(&self, id: GraphId) -> Result<bool, CUresult> {
-        for (_, node) in self.graph(id)?.def.nodes() {
+        let this = self.graph(id)?;
+        if this.memory {
+            return Ok(true);
+        }
+        for (_, node) in this.def.nodes() {
             if node.params.is_memory() || matches!(node.params, NodeParams::Conditional(_)) {
                 return Ok(true);
             }
@@ -43,12 +47,15 @@ impl Graphs {
     pub(super) fn has_memory(&self, id: GraphId) -> Result<bool, CUresult> {
         let this = self.graph(id)?;
         let mut owned = this.def.nodes().flat_map(|(_, node)| node.params.embedded());
-        Ok(this.def.has_memory_nodes() || owned.any(|owned| self.has_memory(*owned) == Ok(true)))
+        Ok(this.memory
+            || this.def.has_memory_nodes()
+            || owned.any(|owned| self.has_memory(*owned) == Ok(true)))
     }
 
     fn copy_checked(&mut self, id: GraphId) -> Result<GraphId, CUresult> {
-        let graph = self.graph(id)?;
-        let (mut def, users) = (graph.def.clone(), graph.users.clone());
+        let graph = self.graph_mut(id)?;
+        graph.copied = true;
+        let (mut def, users) = (graph.def.copied(), graph.users.clone());
         let locals: Vec<LocalId> = def.nodes().map(|(local, _)| local).collect();
         let mut embedded = Vec::new();
         for local in &locals {
@@ -80,26 +87,30 @@ impl Graphs {
         (child, moved): (GraphId, bool),
         dependencies: &[Edge],
     ) -> Result<NodeRef, CUresult> {
+        self.check_embeddable(graph, child, moved)?;
         self.graph(graph)?.def.check_dependencies(dependencies, false)?;
-        let embedded = self.embeddable(graph, child, moved)?;
+        let embedded = if moved { child } else { self.copy(child)? };
         self.add_node(graph, NodeParams::Child(embedded), dependencies)
     }
 
-    /// The graph that a node of a graph embeds in the place of another: a copy or itself.
-    fn embeddable(
-        &mut self,
+    /// Refuses a graph that a node of another cannot embed, as a copy or itself.
+    fn check_embeddable(
+        &self,
         graph: GraphId,
         child: GraphId,
         moved: bool,
-    ) -> Result<GraphId, CUresult> {
-        if moved && self.outermost(graph)? == child {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
+    ) -> Result<(), CUresult> {
         let this = self.graph(child)?;
         if this.embedded_in.is_some() || !this.conditionals.is_empty() {
             return Err(CUDA_ERROR_NOT_SUPPORTED);
         }
-        if moved { Ok(child) } else { self.copy(child) }
+        if !moved {
+            self.check_copyable(child)?;
+        } else if this.execs > 0 && self.has_memory(child)? {
+            return Err(CUDA_ERROR_NOT_SUPPORTED);
+        }
+        // A real driver is brought down by a graph in itself.
+        if self.outermost(graph)? == child { Err(CUDA_ERROR_INVALID_VALUE) } else { Ok(()) }
     }
 
     /// Replaces what a child graph node embeds.
@@ -112,7 +123,8 @@ impl Graphs {
         let NodeParams::Child(old) = *self.params(node)? else {
             return Err(CUDA_ERROR_INVALID_VALUE);
         };
-        let new = self.embeddable(node.graph, child, moved)?;
+        self.check_embeddable(node.graph, child, moved)?;
+        let new = if moved { child } else { self.copy(child)? };
         self.graph_mut(new)?.embedded_in = self.graph(old)?.embedded_in;
         *self.graph_mut(node.graph)?.def.params_mut(node.local)? = NodeParams::Child(new);
         let mut removed = Removed::default();

@@ -16,7 +16,7 @@ use super::definition::LocalId;
 use super::executable::{ExecGraph, InstantiateError};
 use super::params::NodeParams;
 use super::store::{ExecId, GraphId, Graphs, NodeRef};
-use super::update::UpdateError;
+use super::update::{Manner, UpdateError, Version};
 use crate::context::ContextCore;
 use crate::engine::TaskId;
 use crate::handle::{Kind, Object};
@@ -77,6 +77,10 @@ pub(crate) struct Exec {
     pub(crate) graph: Arc<ExecGraph>,
     /// The flags it was made with.
     pub(crate) flags: InstantiateFlags,
+    /// Whether its graph can have no other one beside it.
+    once: bool,
+    /// Whether it was launched or uploaded.
+    pub(crate) uploaded: bool,
     /// Its number.
     pub(crate) number: u32,
     /// The last task of its last launch: the next launch waits for it.
@@ -100,6 +104,11 @@ impl Exec {
         Arc::make_mut(&mut self.graph).find(source)
     }
 
+    fn manner(&self, version: Version) -> Manner {
+        let (by_priority, uploaded) = (self.flags.by_priority(), self.uploaded);
+        Manner { version, by_priority, uploaded }
+    }
+
     /// The values of the conditional handles, of which there are so many by now.
     pub(crate) fn words(&mut self, count: usize) -> ConditionalWords {
         if self.words.len() < count {
@@ -113,11 +122,15 @@ impl Exec {
     pub(crate) fn set_params(
         &mut self,
         node: NodeRef,
-        params: NodeParams,
+        mut params: NodeParams,
     ) -> Result<NodeParams, CUresult> {
         let graph = self.part_mut(node.graph)?;
         let there = graph.def.params_mut(node.local)?;
         super::update::check_change(there, &params).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+        if let (NodeParams::Kernel(old), NodeParams::Kernel(new)) = (&*there, &mut params) {
+            let work = &mut new.launch.work;
+            work.kept_cluster = work.code.required_cluster.or(old.launch.work.cluster());
+        }
         Ok(std::mem::replace(there, params))
     }
 
@@ -128,13 +141,13 @@ impl Exec {
         node: NodeRef,
         with: &ExecGraph,
     ) -> Result<ExecGraph, CUresult> {
-        let by_priority = self.flags.by_priority();
+        let manner = self.manner(Version::Second);
         let graph = self.part_mut(node.graph)?;
         if !matches!(graph.def.node(node.local)?.params, NodeParams::Child(_)) {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         let child = graph.parts_mut(node.local).first_mut().ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        let merged = super::update::merge(child, with, by_priority)
+        let merged = super::update::merge(child, with, manner)
             .map_err(|_| CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)?;
         Ok(std::mem::replace(child, merged))
     }
@@ -151,14 +164,19 @@ impl Graphs {
         let failed =
             |code| InstantiateError { code, result: CUDA_GRAPH_INSTANTIATE_ERROR, node: None };
         let graph = self.graph(source).map_err(failed)?;
-        let again = graph.execs > 0 && self.exists_once(source).map_err(failed)?;
-        if again || graph.embedded_in.is_some() {
+        if graph.embedded_in.is_some() {
             return Err(failed(CUDA_ERROR_NOT_SUPPORTED));
         }
         if self.has_unused_conditional(source).map_err(failed)? {
             let result = CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED;
             return Err(InstantiateError { result, ..failed(CUDA_ERROR_INVALID_VALUE) });
         }
+        let once = self.exists_once(source).map_err(failed)?;
+        let copied = graph.copied && !graph.conditionals.is_empty();
+        if (once && graph.single_execs > 0) || copied {
+            return Err(failed(CUDA_ERROR_NOT_SUPPORTED));
+        }
+        self.note_instantiation(source).map_err(failed)?;
         let snapshot = ExecGraph::new(self, source)?;
         snapshot.check_bodies(sim)?;
         if flags.device_launch() {
@@ -167,18 +185,44 @@ impl Graphs {
         let number = self.next_number();
         let graph = self.graph_mut(source).map_err(failed)?;
         graph.execs += 1;
-        graph.instantiated = true;
+        graph.single_execs += u32::from(once);
         let words = ConditionalWords::new(snapshot.handles);
         let graph = Arc::new(snapshot);
         Ok(self.execs.insert(Exec {
             graph,
             flags,
+            once,
+            uploaded: flags.upload(),
             number,
             last: None,
             launches: 0,
             home: None,
             words,
         }))
+    }
+
+    /// Notes of all that a graph allocates that an executable is made of it, or would be if nothing
+    /// were wrong with the graph.
+    fn note_instantiation(&self, source: GraphId) -> Result<(), CUresult> {
+        for (_, node) in self.graph(source)?.def.nodes() {
+            if let NodeParams::Alloc(allocation) = &node.params {
+                allocation.set_instantiated();
+            }
+            node.params.embedded().iter().try_for_each(|part| self.note_instantiation(*part))?;
+        }
+        Ok(())
+    }
+
+    /// Refuses an update from a graph of another shape.
+    pub(crate) fn check_shape(
+        &self,
+        exec: ExecId,
+        graph: GraphId,
+        version: Version,
+    ) -> Result<(), UpdateError> {
+        let failed = |_| UpdateError { result: CU_GRAPH_EXEC_UPDATE_ERROR, node: None, from: None };
+        let old = &self.exec(exec).map_err(failed)?.graph;
+        super::update::check_shape(old, self, graph, version)
     }
 
     /// Refuses an update from a graph that allocates and has an executable of its own.
@@ -195,11 +239,12 @@ impl Graphs {
         &mut self,
         exec: ExecId,
         graph: GraphId,
+        version: Version,
     ) -> Result<Arc<ExecGraph>, UpdateError> {
         let failed = |_| UpdateError { result: CU_GRAPH_EXEC_UPDATE_ERROR, node: None, from: None };
         let this = self.exec(exec).map_err(failed)?;
-        let by_priority = this.flags.by_priority();
-        let updated = super::update::updated(&this.graph, self, graph, by_priority)?;
+        let manner = this.manner(version);
+        let updated = super::update::updated(&this.graph, self, graph, manner)?;
         let exec = self.exec_mut(exec).map_err(failed)?;
         Ok(std::mem::replace(&mut exec.graph, Arc::new(updated)))
     }
@@ -225,6 +270,7 @@ impl Graphs {
         // The graph may be gone.
         if let Ok(graph) = self.graph_mut(exec.graph.source) {
             graph.execs = graph.execs.saturating_sub(1);
+            graph.single_execs = graph.single_execs.saturating_sub(u32::from(exec.once));
         }
         Ok(exec)
     }

@@ -61,7 +61,7 @@ impl State {
         self.record_marks(&plan, &tasks.all);
         stream::replace_last(self, stream, last)?;
         let this = self.graphs.exec_mut(exec)?;
-        (this.last, this.launches) = (Some(last), launches + 1);
+        (this.last, this.launches, this.uploaded) = (Some(last), launches + 1, true);
         this.home = Some(context);
         Ok(())
     }
@@ -105,7 +105,8 @@ impl State {
         self.graphs.take_chunks(&allocated);
         let last = sim.engine.submit(deps, &context, Work::Empty);
         stream::replace_last(self, stream, last)?;
-        self.graphs.exec_mut(exec)?.last = Some(last);
+        let this = self.graphs.exec_mut(exec)?;
+        (this.last, this.uploaded) = (Some(last), true);
         Ok(())
     }
 

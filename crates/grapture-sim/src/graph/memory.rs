@@ -37,7 +37,11 @@ pub(crate) struct Allocation {
     /// Whether another one has the same address at another time of a launch.
     pub(super) shared: AtomicBool,
     live: AtomicBool,
+    /// Whether a node of its own graph frees it, or nodes of others do.
+    freed_at_home: AtomicBool,
     freed_elsewhere: AtomicBool,
+    /// Whether an executable was made of its graph since it is there, or was to be made.
+    instantiated: AtomicBool,
 }
 
 /// Access rights in their C form.
@@ -78,6 +82,11 @@ pub(crate) struct Request {
 }
 
 impl Allocation {
+    /// Notes that an executable is made of its graph.
+    pub(super) fn set_instantiated(&self) {
+        self.instantiated.store(true, Ordering::Release);
+    }
+
     /// Whether a launch has brought it to life and nothing has freed it since.
     pub(crate) fn is_live(&self) -> bool {
         self.live.load(Ordering::Acquire)
@@ -111,25 +120,27 @@ impl Graphs {
         if self.graph(graph)?.embedded_in.is_some() && !self.is_body(graph)? {
             return Err(CUDA_ERROR_NOT_SUPPORTED);
         }
+        let this = self.graph_mut(graph)?;
+        this.memory = true;
         if bytes > MOST_BYTES {
             return Err(CUDA_ERROR_OUT_OF_MEMORY);
         }
-        let this = self.graph_mut(graph)?;
         this.def.check_dependencies(after, false)?;
         let Layout { span, .. } = &this.layout;
         let span = span.clone();
         let address = this.layout.place(sim, &this.def, after, device, bytes)?;
         let flag = || AtomicBool::new(false);
-        let (shared, live, freed_elsewhere) = (flag(), flag(), flag());
         let allocation = Arc::new(Allocation {
             address,
             bytes,
             device,
             access,
             span,
-            shared,
-            live,
-            freed_elsewhere,
+            shared: flag(),
+            live: flag(),
+            freed_at_home: flag(),
+            freed_elsewhere: flag(),
+            instantiated: flag(),
         });
         this.layout.add(allocation.clone());
         // What lives is known until it is freed, also when its graph is gone.
@@ -138,28 +149,33 @@ impl Graphs {
         Ok(allocation)
     }
 
-    /// The allocation that a new node of a graph frees: this graph does not free it yet, and was
-    /// never instantiated. One that other graphs free is not for its own graph any more.
+    /// The allocation that a new node of a graph frees: this graph does not free it yet, and it was in
+    /// no executable. One that other graphs free is not for its own graph any more, and the other
+    /// way round.
     pub(crate) fn plan_free(
-        &self,
+        &mut self,
         graph: GraphId,
         address: u64,
     ) -> Result<Arc<Allocation>, CUresult> {
         if self.graph(graph)?.embedded_in.is_some() && !self.is_body(graph)? {
             return Err(CUDA_ERROR_NOT_SUPPORTED);
         }
+        self.graph_mut(graph)?.memory = true;
         let allocation = self.allocation(address).ok_or(CUDA_ERROR_INVALID_VALUE)?;
         let graph = self.graph(graph)?;
         let mut frees = graph.def.nodes().filter_map(|(_, node)| node.params.freed());
         let freed = frees.any(|freed| Arc::ptr_eq(freed, allocation));
         let own = graph.layout.holds(allocation);
-        let elsewhere = own && allocation.freed_elsewhere.load(Ordering::Acquire);
-        if freed || graph.instantiated || elsewhere {
+        let (by_this, by_that) = if own {
+            (&allocation.freed_at_home, &allocation.freed_elsewhere)
+        } else {
+            (&allocation.freed_elsewhere, &allocation.freed_at_home)
+        };
+        let instantiated = own && allocation.instantiated.load(Ordering::Acquire);
+        if freed || instantiated || by_that.load(Ordering::Acquire) {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
-        if !own {
-            allocation.freed_elsewhere.store(true, Ordering::Release);
-        }
+        by_this.store(true, Ordering::Release);
         Ok(allocation.clone())
     }
 

@@ -33,6 +33,6 @@ pub(crate) use executable::{ExecGraph, InstantiateError};
 pub(crate) use memory::{AccessList, Allocation, Request};
 pub(crate) use params::{KernelNode, NodeParams, Placed};
 pub(crate) use store::{ExecId, Graph, GraphId, Graphs, NodeRef, Removed};
-pub(crate) use update::UpdateError;
+pub(crate) use update::{UpdateError, Version as UpdateVersion};
 pub(crate) use user_object::UserObject;
 pub(crate) use work::GraphWork;

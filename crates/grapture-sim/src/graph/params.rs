@@ -98,12 +98,17 @@ impl NodeParams {
         }
     }
 
-    /// Takes the parameters of a node of the same kind, but keeps the graphs that it owns.
-    pub(crate) fn take(&mut self, new: &NodeParams) {
+    /// Takes the parameters of a node of the same kind, but keeps the graphs that it owns. `uploaded`
+    /// says that its executable was.
+    pub(crate) fn take(&mut self, new: &NodeParams, uploaded: bool) {
         match (self, new) {
             (NodeParams::Child(_), _) => {}
             (NodeParams::Conditional(old), NodeParams::Conditional(new)) => {
                 old.conditional = new.conditional.clone();
+            }
+            (NodeParams::Kernel(old), NodeParams::Kernel(new)) => {
+                let before = std::mem::replace(old, new.clone());
+                old.launch.work.update_cluster(&before.launch.work, uploaded);
             }
             (old, new) => *old = new.clone(),
         }

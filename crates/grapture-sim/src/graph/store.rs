@@ -49,8 +49,12 @@ pub(crate) struct Graph {
     pub(crate) captured: bool,
     /// How many executables were made from it and are alive.
     pub(crate) execs: u32,
-    /// Whether any executable was ever made from it.
-    pub(crate) instantiated: bool,
+    /// How many of them there cannot be another one of beside.
+    pub(crate) single_execs: u32,
+    /// Whether a node that allocates or frees was added to it, or was to be added.
+    pub(crate) memory: bool,
+    /// Whether a copy was ever made of it.
+    pub(crate) copied: bool,
     /// The handles of its nodes.
     pub(super) handles: BTreeMap<LocalId, NodeId>,
     /// The graph that it is a copy of, and the first number that was not copied.
@@ -178,7 +182,9 @@ impl Graphs {
             embedded_in: None,
             captured: false,
             execs: 0,
-            instantiated: false,
+            single_execs: 0,
+            memory: false,
+            copied: false,
             handles: BTreeMap::new(),
             copy_of: None,
         })
@@ -262,11 +268,11 @@ impl Graphs {
 
     /// Takes a node out, and the graph that it embeds.
     pub(crate) fn remove_node(&mut self, node: NodeRef) -> Result<Removed, CUresult> {
-        if self.graph(node.graph)?.captured {
-            return Err(CUDA_ERROR_ILLEGAL_STATE);
-        }
         if self.has_memory(node.graph)? {
             return Err(CUDA_ERROR_NOT_SUPPORTED);
+        }
+        if self.graph(node.graph)?.captured {
+            return Err(CUDA_ERROR_ILLEGAL_STATE);
         }
         let graph = self.graph_mut(node.graph)?;
         let params = graph.def.remove_node(node.local)?;

@@ -1,7 +1,8 @@
 //! The update of an executable from a graph of the same shape.
 //!
-//! Nodes are paired from the ends backwards: the nodes that nothing depends on, the last made first,
-//! then the dependencies of each pair in the order they were given, pair after pair.
+//! The function has two versions. The second pairs nodes from the ends backwards: the nodes that
+//! nothing depends on, the last made first, then the dependencies of each pair in the order they were
+//! given, pair after pair. The first pairs them as they were made.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -16,7 +17,7 @@ use super::definition::{GraphDef, LocalId, Node};
 use super::executable::ExecGraph;
 use super::params::NodeParams;
 use super::store::{GraphId, Graphs};
-use crate::work::{CopyWork, FillWork, LaunchAttributes, MemOp};
+use crate::work::{CopyWork, FillWork, LaunchAttributes, MemOp, Place};
 
 /// Why an update was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,32 +30,71 @@ pub(crate) struct UpdateError {
     pub(crate) from: Option<(GraphId, LocalId)>,
 }
 
+/// How an update goes about its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Manner {
+    /// The version of the function.
+    pub(crate) version: Version,
+    /// Whether the executable was made to run kernels by their priorities, which then stay.
+    pub(crate) by_priority: bool,
+    /// Whether it was launched or uploaded: the clusters of its kernels stay then.
+    pub(crate) uploaded: bool,
+}
+
+/// A version of the function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    /// That of 10.2.
+    First,
+    /// That of 12.0.
+    Second,
+}
+
+impl Version {
+    /// The nodes of two graphs of the same shape, as pairs (new, old).
+    fn pair(self, old: &GraphDef, new: &GraphDef) -> Result<Vec<(LocalId, LocalId)>, Mismatch> {
+        match self {
+            Version::First => pair_in_order(old, new),
+            Version::Second => pair(old, new),
+        }
+    }
+}
+
 /// The executable with the parameters of a graph; the executable itself is untouched.
-/// `by_priority` says that it was made to run kernels by their priorities, which then stay.
 pub(crate) fn updated(
     exec: &ExecGraph,
     graphs: &Graphs,
     graph: GraphId,
-    by_priority: bool,
+    manner: Manner,
 ) -> Result<ExecGraph, UpdateError> {
-    let gone = |_| Mismatch::default().located(graph);
-    let new = &graphs.graph(graph).map_err(gone)?.def;
-    pair(&exec.def, new).map_err(|mismatch| mismatch.located(graph))?;
     let fresh = ExecGraph::new(graphs, graph).map_err(|error| UpdateError {
         result: CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED,
         node: error.node,
         from: None,
     })?;
-    merge(exec, &fresh, by_priority)
+    merge(exec, &fresh, manner)
+}
+
+/// Refuses a graph of another shape.
+pub(crate) fn check_shape(
+    exec: &ExecGraph,
+    graphs: &Graphs,
+    graph: GraphId,
+    version: Version,
+) -> Result<(), UpdateError> {
+    let gone = |_| Mismatch::default().located(graph);
+    let new = &graphs.graph(graph).map_err(gone)?.def;
+    version.pair(&exec.def, new).map(drop).map_err(|mismatch| mismatch.located(graph))
 }
 
 /// `old` with the parameters of `new`.
 pub(crate) fn merge(
     old: &ExecGraph,
     new: &ExecGraph,
-    by_priority: bool,
+    manner: Manner,
 ) -> Result<ExecGraph, UpdateError> {
-    let pairs = pair(&old.def, &new.def).map_err(|mismatch| mismatch.located(new.source))?;
+    let pairs = manner.version.pair(&old.def, &new.def);
+    let pairs = pairs.map_err(|mismatch| mismatch.located(new.source))?;
     let mut result = old.clone();
     result.users = new.users.clone();
     result.handles = result.handles.max(new.handles);
@@ -65,12 +105,11 @@ pub(crate) fn merge(
         let new_node = new.def.node(new_id).map_err(|_| refuse(missing))?;
         let params = result.def.params_mut(old_id).map_err(|_| refuse(missing))?;
         check_change(params, &new_node.params).map_err(refuse)?;
-        check_attributes(params, &new_node.params, by_priority).map_err(refuse)?;
-        params.take(&new_node.params);
+        check_attributes(params, &new_node.params, manner.by_priority).map_err(refuse)?;
+        params.take(&new_node.params, manner.uploaded);
         let parts = old.parts(old_id).iter().zip(new.parts(new_id));
-        let merged = parts
-            .map(|(part, with)| merge(part, with, by_priority))
-            .collect::<Result<Vec<_>, _>>()?;
+        let merged =
+            parts.map(|(part, with)| merge(part, with, manner)).collect::<Result<Vec<_>, _>>()?;
         for (part, merged) in result.parts_mut(old_id).iter_mut().zip(merged) {
             *part = merged;
         }
@@ -108,8 +147,9 @@ pub(crate) fn check_change(
             }
         }
         (NodeParams::Copy(old), NodeParams::Copy(new)) => {
-            let same_kinds = old.work.source.kind == new.work.source.kind
-                && old.work.target.kind == new.work.target.kind;
+            let kind = |end: &Place| (end.kind, end.origin);
+            let same_kinds = kind(&old.work.source) == kind(&new.work.source)
+                && kind(&old.work.target) == kind(&new.work.target);
             let linear = |copy: &CopyWork| copy.height <= 1 && copy.depth <= 1;
             let (a, b) = (&old.work, &new.work);
             // A copy of several rows stays exactly as it is.
@@ -147,23 +187,31 @@ pub(crate) fn check_change(
 }
 
 /// Where two shapes differ, in terms of the new one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mismatch {
+    result: CUgraphExecUpdateResult,
     node: Option<LocalId>,
     from: Option<LocalId>,
+}
+
+impl Default for Mismatch {
+    fn default() -> Mismatch {
+        Mismatch { result: CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, node: None, from: None }
+    }
 }
 
 impl Mismatch {
     fn located(self, graph: GraphId) -> UpdateError {
         UpdateError {
-            result: CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED,
+            result: self.result,
             node: self.node.map(|node| (graph, node)),
             from: self.from.map(|node| (graph, node)),
         }
     }
 }
 
-/// The nodes of two graphs of the same shape, as pairs (new, old) with the ends first.
+/// The nodes of two graphs of the same shape, as pairs (new, old) with the ends first, each of the
+/// same kind.
 fn pair(old: &GraphDef, new: &GraphDef) -> Result<Vec<(LocalId, LocalId)>, Mismatch> {
     if old.nodes().len() != new.nodes().len() {
         return Err(Mismatch::default());
@@ -171,7 +219,10 @@ fn pair(old: &GraphDef, new: &GraphDef) -> Result<Vec<(LocalId, LocalId)>, Misma
     let (old_ends, new_ends) = (ends(old), ends(new));
     if old_ends.len() != new_ends.len() {
         let more = new_ends.len() > old_ends.len();
-        return Err(Mismatch { node: new_ends.first().copied().filter(|_| more), from: None });
+        return Err(Mismatch {
+            node: new_ends.first().copied().filter(|_| more),
+            ..Mismatch::default()
+        });
     }
     let mut open: VecDeque<(LocalId, LocalId)> = new_ends.into_iter().zip(old_ends).rev().collect();
     let mut paired: HashMap<LocalId, LocalId> = open.iter().copied().collect();
@@ -183,7 +234,7 @@ fn pair(old: &GraphDef, new: &GraphDef) -> Result<Vec<(LocalId, LocalId)>, Misma
             |def: &GraphDef, id| def.node(id).map(Node::dependencies).unwrap_or_default().to_vec();
         let (new_edges, old_edges) = (edges(new, new_id), edges(old, old_id));
         if new_edges.len() != old_edges.len() {
-            return Err(Mismatch { node: Some(new_id), from: None });
+            return Err(Mismatch { node: Some(new_id), ..Mismatch::default() });
         }
         for (new_edge, old_edge) in new_edges.into_iter().zip(old_edges) {
             let fresh = !paired.contains_key(&new_edge.node) && !taken.contains_key(&old_edge.node);
@@ -194,11 +245,40 @@ fn pair(old: &GraphDef, new: &GraphDef) -> Result<Vec<(LocalId, LocalId)>, Misma
             }
             let same = paired.get(&new_edge.node) == Some(&old_edge.node);
             if !same || new_edge.data != old_edge.data {
-                return Err(Mismatch { node: Some(new_id), from: Some(new_edge.node) });
+                let (node, from) = (Some(new_id), Some(new_edge.node));
+                return Err(Mismatch { node, from, ..Mismatch::default() });
             }
+        }
+        if let (Ok(old_node), Ok(new_node)) = (old.node(old_id), new.node(new_id)) {
+            let refused = |result| Mismatch { result, node: Some(new_id), from: None };
+            check_change(&old_node.params, &new_node.params).map_err(refused)?;
         }
     }
     Ok(pairs)
+}
+
+/// The nodes of two graphs in the order of their making, as pairs (new, old), each of the same kind
+/// and with the same nodes that depend on it.
+fn pair_in_order(old: &GraphDef, new: &GraphDef) -> Result<Vec<(LocalId, LocalId)>, Mismatch> {
+    if old.nodes().len() != new.nodes().len() {
+        let result = CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
+        return Err(Mismatch { result, ..Mismatch::default() });
+    }
+    let ids = |def: &GraphDef| def.nodes().map(|(id, _)| id).collect::<Vec<_>>();
+    let (old_ids, new_ids) = (ids(old), ids(new));
+    let place = |ids: &[LocalId], node| ids.iter().position(|id| *id == node);
+    let pairs = new.nodes().zip(old.nodes()).map(|((new_id, new_node), (old_id, old_node))| {
+        let refused = |result| Mismatch { result, node: Some(new_id), from: None };
+        let edges = |ids: &[LocalId], node: &Node| -> Vec<_> {
+            node.dependents().iter().map(|edge| (place(ids, edge.node), edge.data)).collect()
+        };
+        if edges(&new_ids, new_node) != edges(&old_ids, old_node) {
+            return Err(refused(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED));
+        }
+        check_change(&old_node.params, &new_node.params).map_err(refused)?;
+        Ok((new_id, old_id))
+    });
+    pairs.collect()
 }
 
 /// The nodes that nothing depends on, in the order of making.
@@ -232,15 +312,19 @@ mod tests {
 
     #[test]
     fn differences_name_the_node() {
+        let at = |node, from: Option<u32>| {
+            let (node, from) = (Some(LocalId(node)), from.map(LocalId));
+            Err(Mismatch { node, from, ..Mismatch::default() })
+        };
         let chain = graph(&[&[], &[0], &[1]]);
         assert_eq!(pair(&chain, &graph(&[&[], &[0]])), Err(Mismatch::default()));
         let two_ends = pair(&chain, &graph(&[&[], &[0], &[0]]));
-        assert_eq!(two_ends, Err(Mismatch { node: Some(LocalId(1)), from: None }));
+        assert_eq!(two_ends, at(1, None));
         let wide = pair(&chain, &graph(&[&[], &[], &[0, 1]]));
-        assert_eq!(wide, Err(Mismatch { node: Some(LocalId(2)), from: None }));
+        assert_eq!(wide, at(2, None));
         let crossed = graph(&[&[], &[], &[0, 1], &[2, 0]]);
         let other = pair(&crossed, &graph(&[&[], &[], &[0, 1], &[2, 1]]));
-        assert_eq!(other, Err(Mismatch { node: Some(LocalId(2)), from: Some(LocalId(0)) }));
+        assert_eq!(other, at(2, Some(0)));
         let fewer = pair(&graph(&[&[], &[]]), &graph(&[&[], &[0]]));
         assert_eq!(fewer, Err(Mismatch::default()));
     }

@@ -49,8 +49,6 @@ pub(crate) struct KernelCode {
     pub(crate) required_block: Option<[u32; 3]>,
     /// The cluster that it demands.
     pub(crate) required_cluster: Option<[u32; 3]>,
-    /// Whether it asks where in its cluster a block is.
-    pub(crate) reads_cluster: bool,
     /// The compute capability that it was written for, 10 × major + minor.
     pub(crate) target: i32,
 }
@@ -187,7 +185,6 @@ impl KernelCode {
                     .min(device::MAX_BLOCK_THREADS),
                 required_block: kernel.required_block,
                 required_cluster: kernel.required_cluster,
-                reads_cluster: kernel.reads_cluster,
                 target,
             })
         };

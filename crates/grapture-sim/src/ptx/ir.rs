@@ -293,8 +293,6 @@ pub struct FunctionInfo {
     pub returns: Vec<Slice>,
     /// Whether it calls functions by their address.
     pub indirect: bool,
-    /// Whether it asks where in its cluster a block is.
-    pub reads_cluster: bool,
     /// The functions that it calls or takes the address of.
     pub calls: Vec<u32>,
     /// The shared variables that it names.

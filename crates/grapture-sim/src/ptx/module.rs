@@ -50,8 +50,6 @@ pub struct Kernel {
     pub uses_dynamic_shared: bool,
     /// Whether it can be recursive or calls by address, so that its stack has no known bound.
     pub unbounded_stack: bool,
-    /// Whether it asks where in its cluster a block is.
-    pub reads_cluster: bool,
     pub(super) function: u32,
     /// The offset of each shared variable it may touch.
     pub(super) shared: Vec<(u32, u64)>,

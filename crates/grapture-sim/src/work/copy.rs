@@ -5,11 +5,25 @@ use std::sync::Arc;
 use grapture_sys::{CUDA_ERROR_ILLEGAL_ADDRESS, CUmemorytype};
 
 use crate::fault::Fault;
+use crate::graph::Graphs;
+use crate::memory::AllocationKind;
 use crate::memory::accesses::{AccessKind, Accesses};
 use crate::sim::Sim;
 
 /// The most bytes that are copied at once.
 const PIECE: usize = 1 << 20;
+
+/// What an executable's copy may not change at an end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Any memory but that of the other two.
+    #[default]
+    Plain,
+    /// Of a pool.
+    Pool,
+    /// Of an allocation node.
+    Graph,
+}
 
 /// One end of a copy, as the program gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,12 +42,27 @@ pub(crate) struct Place {
     pub(crate) pitch: usize,
     /// The rows from slice to slice.
     pub(crate) rows: usize,
+    /// Where the memory of a node came from when its parameters were given.
+    pub(crate) origin: Origin,
+}
+
+impl Origin {
+    /// Where the memory at an address came from.
+    pub(crate) fn of(sim: &Sim, graphs: &Graphs, address: u64) -> Origin {
+        if graphs.plans(address, 1) {
+            return Origin::Graph;
+        }
+        match sim.memory.find(address) {
+            Some(found) if found.kind == AllocationKind::Pooled => Origin::Pool,
+            _ => Origin::Plain,
+        }
+    }
 }
 
 impl Place {
     /// A plain address.
     pub(crate) fn linear(kind: CUmemorytype, address: u64) -> Place {
-        Place { kind, address, x: 0, y: 0, z: 0, pitch: 0, rows: 0 }
+        Place { kind, address, x: 0, y: 0, z: 0, pitch: 0, rows: 0, origin: Origin::Plain }
     }
 }
 
@@ -68,6 +97,13 @@ impl CopyWork {
             }
         }
         self
+    }
+
+    /// Notes where the memory at both ends came from.
+    pub(crate) fn note_origins(&mut self, sim: &Sim, graphs: &Graphs) {
+        for end in [&mut self.source, &mut self.target] {
+            end.origin = Origin::of(sim, graphs, end.address);
+        }
     }
 
     /// Whether an end of it is memory of the program that no device reaches.

@@ -77,6 +77,8 @@ pub(crate) struct KernelWork {
     pub(crate) params: Arc<[u8]>,
     /// The attributes.
     pub(crate) attributes: LaunchAttributes,
+    /// The cluster that a node of an executable has kept, whatever the attributes name.
+    pub(crate) kept_cluster: Option<[u32; 3]>,
     /// The conditional handles that it can set, in a launch of a graph that has some.
     pub(crate) conditionals: Option<ConditionalWords>,
 }
@@ -102,6 +104,25 @@ impl KernelWork {
         self.code.module.kernels().get(self.code.index).map_or("", |kernel| &kernel.name)
     }
 
+    /// The cluster that was given, or that the kernel was compiled for.
+    pub(crate) fn named_cluster(&self) -> Option<[u32; 3]> {
+        self.attributes.cluster.or(self.code.required_cluster)
+    }
+
+    /// The cluster that it is launched in.
+    pub(crate) fn cluster(&self) -> Option<[u32; 3]> {
+        self.kept_cluster.or(self.named_cluster())
+    }
+
+    /// Keeps the cluster of the launch in whose place it comes in an executable: where this one names
+    /// none, and where the executable was uploaded, unless another kernel comes.
+    pub(crate) fn update_cluster(&mut self, old: &KernelWork, uploaded: bool) {
+        let stays = uploaded && self.function == old.function;
+        let new = self.named_cluster().filter(|_| !stays);
+        // A block is a cluster of its own where none was given.
+        self.kept_cluster = new.or(old.cluster()).or(stays.then_some([1; 3]));
+    }
+
     /// Interprets it.
     pub(crate) fn run(&self, sim: &Arc<Sim>, accesses: Option<&mut Accesses>) -> Result<(), Fault> {
         let noted = Mutex::default();
@@ -116,6 +137,7 @@ impl KernelWork {
             options: ptx::Options {
                 stop: Some(sim.engine.stop_flag()),
                 cooperative: self.attributes.cooperative,
+                cluster: self.cluster(),
                 grid_id: 0,
                 multiprocessors: device::MULTIPROCESSORS as u32,
                 console: Some(&sim.console),

@@ -20,6 +20,7 @@ tiers! {
         a_wait_for_one_context_leaves_the_captures_of_another,
         a_programmatic_edge_alone_is_a_join,
         a_kernel_behind_a_programmatic_edge_is_a_join,
+        an_external_wait_for_an_event_of_an_ended_capture,
     }
     bare {
         the_end_of_the_primary_context_leaves_the_captures_of_another,
@@ -28,9 +29,6 @@ tiers! {
         dangerous_destruction_of_a_graph_under_capture,
         dangerous_destruction_of_a_node_under_capture,
         dangerous_destruction_of_a_graph_of_the_program_under_capture,
-    }
-    simulator {
-        an_external_wait_for_an_event_of_an_ended_capture,
     }
 }
 
@@ -237,8 +235,8 @@ fn dangerous_destruction_of_a_graph_of_the_program_under_capture(rig: &Rig) {
     assert_eq!((codes, status, rig.end_and_count(s)), ([401, 401], 1, (0, 1)));
 }
 
-/// As a probe in C found it on an H200 (13.0): the mark of a capture that is over breaks another
-/// capture, in which a node is to wait for the event.
+/// The mark of a capture that is over breaks another capture, in which a node is to wait for the
+/// event.
 fn an_external_wait_for_an_event_of_an_ended_capture(rig: &Rig) {
     let waits = || {
         rig.begin(rig.stream, RELAXED);

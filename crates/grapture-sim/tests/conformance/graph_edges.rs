@@ -19,6 +19,7 @@ tiers! {
         an_embedded_graph_is_no_graph_of_the_programs,
         a_graph_moves_into_a_node,
         what_can_move_into_a_node,
+        graphs_clone_after_one_moved,
         one_capture_fills_a_graph_at_a_time,
     }
 }
@@ -241,6 +242,35 @@ fn what_can_move_into_a_node(rig: &Rig) {
     assert_eq!(rig.end_good(rig.stream), captured);
     rig.release(holder, exec);
     assert_eq!([unknown, of_executable, of_capture], [0; 3], "what is unknown is copied");
+}
+
+/// A graph into which another moved, and what moved, cloned again and again.
+fn graphs_clone_after_one_moved(rig: &Rig) {
+    for nodes in [0, 1, 3] {
+        let (graph, holder, outer) = (rig.new_graph(), rig.new_graph(), rig.new_graph());
+        for _ in 0..nodes {
+            empty(rig, graph);
+        }
+        let mut moves = vec![embed(rig, holder, graph, MOVE).0];
+        let mut codes = Vec::new();
+        let mut clones = |of: CUgraph| {
+            for _ in 0..3 {
+                let mut clone = null_mut();
+                codes.push(cu!(rig, cuGraphClone(&mut clone, of)));
+                if !clone.is_null() {
+                    ok!(rig, cuGraphDestroy(clone));
+                }
+            }
+        };
+        clones(holder);
+        clones(graph);
+        moves.push(embed(rig, outer, holder, MOVE).0);
+        clones(outer);
+        clones(holder);
+        clones(graph);
+        ok!(rig, cuGraphDestroy(outer));
+        assert_eq!((moves, codes), (vec![0; 2], vec![0; 15]));
+    }
 }
 
 fn one_capture_fills_a_graph_at_a_time(rig: &Rig) {

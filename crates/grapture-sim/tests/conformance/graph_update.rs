@@ -32,10 +32,10 @@ tiers! {
 }
 
 /// The nodes that a graph is to have: the kind of each, and the ones before it.
-type Plan<'p> = &'p [(Kind, &'p [usize])];
+pub type Plan<'p> = &'p [(Kind, &'p [usize])];
 
-#[derive(Clone, Copy)]
-enum Kind {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
     Empty,
     Fill,
     Host,
@@ -45,7 +45,7 @@ use Kind::{Empty, Fill, Host};
 
 unsafe extern "C" fn nothing(_: *mut std::ffi::c_void) {}
 
-fn fill(rig: &Rig, word: u64) -> CUDA_MEMSET_NODE_PARAMS_v1 {
+pub fn fill(rig: &Rig, word: u64) -> CUDA_MEMSET_NODE_PARAMS_v1 {
     CUDA_MEMSET_NODE_PARAMS_v1 {
         dst: rig.buffer + 4 * word,
         value: 7,
@@ -56,7 +56,7 @@ fn fill(rig: &Rig, word: u64) -> CUDA_MEMSET_NODE_PARAMS_v1 {
     }
 }
 
-fn build(rig: &Rig, plan: Plan<'_>) -> (CUgraph, Vec<CUgraphNode>) {
+pub fn build(rig: &Rig, plan: Plan<'_>) -> (CUgraph, Vec<CUgraphNode>) {
     let graph = rig.new_graph();
     let mut nodes: Vec<CUgraphNode> = Vec::new();
     for (kind, after) in plan {
@@ -74,7 +74,7 @@ fn build(rig: &Rig, plan: Plan<'_>) -> (CUgraph, Vec<CUgraphNode>) {
 }
 
 /// What an update comes to: the code, the result, and the two nodes by their place.
-type Verdict = (u32, u32, Option<usize>, Option<usize>);
+pub type Verdict = (u32, u32, Option<usize>, Option<usize>);
 
 const TAKEN: Verdict = (0, 0, None, None);
 
@@ -82,7 +82,7 @@ fn refused(result: u32, node: impl Into<Option<usize>>, from: impl Into<Option<u
     (910, result, node.into(), from.into())
 }
 
-fn update(rig: &Rig, exec: CUgraphExec, graph: CUgraph, names: &[CUgraphNode]) -> Verdict {
+pub fn update(rig: &Rig, exec: CUgraphExec, graph: CUgraph, names: &[CUgraphNode]) -> Verdict {
     let mut info = CUgraphExecUpdateResultInfo::default();
     let code = cu!(rig, cuGraphExecUpdate_v2(exec, graph, &mut info));
     let place = |node: CUgraphNode| {
@@ -211,7 +211,7 @@ fn embedded_of(rig: &Rig, node: CUgraphNode) -> CUgraph {
 }
 
 /// A graph of one node that embeds another graph; the node, and the nodes of what it embeds.
-fn holder(rig: &Rig, plan: Plan<'_>) -> (CUgraph, Vec<CUgraphNode>) {
+pub fn holder(rig: &Rig, plan: Plan<'_>) -> (CUgraph, Vec<CUgraphNode>) {
     let (graph, (child, _)) = (rig.new_graph(), build(rig, plan));
     let node: CUgraphNode = make!(rig, cuGraphAddChildGraphNode(graph, null(), 0, child));
     let embedded = embedded_of(rig, node);
@@ -402,7 +402,7 @@ fn what_an_update_needs(rig: &Rig) {
 }
 
 /// A graph of an adding kernel in the first of some bodies.
-fn conditional_graph<const N: usize>(
+pub fn conditional_graph<const N: usize>(
     rig: &Rig,
     steering: &Steering<'_>,
     kind: CUgraphConditionalNodeType,

@@ -128,14 +128,8 @@ impl Model {
 
     /// What no graph can hold, and what asks after a stream.
     pub fn uncapturable(&mut self, stream: usize) -> u32 {
-        match self.sound(stream) {
-            Ok(None) => 0,
-            Ok(Some(capture)) => {
-                capture.broken = true;
-                900
-            }
-            Err(code) => code,
-        }
+        let Some(id) = self.streams[&stream] else { return 0 };
+        self.break_with(id, 900)
     }
 
     pub fn record(&mut self, event: usize, stream: usize) -> u32 {
@@ -212,11 +206,11 @@ impl Model {
     pub fn ask_event(&mut self, event: usize) -> u32 {
         match &self.events[&event] {
             Recorded::In { capture, .. } => match self.captures.get_mut(capture) {
-                Some(capture) => {
+                Some(capture) if !capture.broken => {
                     capture.broken = true;
                     907
                 }
-                None => 1,
+                _ => 1,
             },
             _ => self.unsafe_call(),
         }

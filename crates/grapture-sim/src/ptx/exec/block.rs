@@ -18,6 +18,8 @@ pub struct Shape {
     pub grid: [u32; 3],
     /// Threads of a block by axis.
     pub block: [u32; 3],
+    /// Blocks of a cluster by axis.
+    pub cluster: [u32; 3],
     /// Static shared memory, up to where the dynamic starts.
     pub static_shared: usize,
     /// Dynamic shared memory.
@@ -163,6 +165,7 @@ fn place(shape: &Shape, warp: u32) -> Place {
         ntid: shape.block,
         ctaid: [0; 3],
         nctaid: shape.grid,
+        cluster: shape.cluster,
         warp,
         grid: shape.grid_id,
         multiprocessors: shape.multiprocessors,

@@ -28,6 +28,8 @@ pub struct Options<'a> {
     pub stop: Option<&'a AtomicBool>,
     /// All blocks run at the same time, so that they may wait for each other.
     pub cooperative: bool,
+    /// Blocks of a cluster by axis; each block is one where absent.
+    pub cluster: Option<[u32; 3]>,
     /// What `%gridid` reads.
     pub grid_id: u64,
     /// What `%nsmid` reads.
@@ -164,6 +166,7 @@ impl Launch<'_> {
         let shape = Shape {
             grid: self.grid,
             block: self.block,
+            cluster: self.options.cluster.unwrap_or([1; 3]),
             static_shared,
             dynamic_shared: self.dynamic_shared_bytes,
             grid_id: self.options.grid_id,

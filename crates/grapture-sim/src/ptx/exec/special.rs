@@ -35,8 +35,10 @@ pub enum Special {
     DynamicShared,
     TotalShared,
     AggregateShared,
-    ClusterCtaid,
-    ClusterNctaid,
+    ClusterId(u8),
+    ClusterCount(u8),
+    ClusterCtaid(u8),
+    ClusterNctaid(u8),
     ClusterRank,
     ClusterSize,
     /// One of the registers that a driver may set.
@@ -56,11 +58,12 @@ impl Special {
             return Some(match base {
                 "%tid" => Self::Tid(axis),
                 "%ntid" => Self::Ntid(axis),
-                // A block is a cluster of its own.
-                "%ctaid" | "%clusterid" => Self::Ctaid(axis),
-                "%nctaid" | "%nclusterid" => Self::Nctaid(axis),
-                "%cluster_ctaid" => Self::ClusterCtaid,
-                "%cluster_nctaid" => Self::ClusterNctaid,
+                "%ctaid" => Self::Ctaid(axis),
+                "%nctaid" => Self::Nctaid(axis),
+                "%clusterid" => Self::ClusterId(axis),
+                "%nclusterid" => Self::ClusterCount(axis),
+                "%cluster_ctaid" => Self::ClusterCtaid(axis),
+                "%cluster_nctaid" => Self::ClusterNctaid(axis),
                 _ => return None,
             });
         }
@@ -112,6 +115,8 @@ pub struct Place {
     pub ctaid: [u32; 3],
     /// The size of the grid.
     pub nctaid: [u32; 3],
+    /// The size of a cluster, in blocks.
+    pub cluster: [u32; 3],
     /// The warp in its block.
     pub warp: u32,
     /// The number of the launch.
@@ -137,6 +142,11 @@ impl Place {
     pub fn block(&self, axis: u8) -> u32 {
         // INVARIANT: as for `thread`.
         self.ctaid[usize::from(axis)]
+    }
+
+    /// A number for each axis, from the block, the size of the grid and that of a cluster there.
+    fn by_axis(&self, f: fn(u32, u32, u32) -> u32) -> [u32; 3] {
+        std::array::from_fn(|n| f(self.ctaid[n], self.nctaid[n], self.cluster[n].max(1)))
     }
 
     /// The values of a register in all lanes; `clock` counts the instructions of the warp.
@@ -175,8 +185,15 @@ impl Place {
             Special::DynamicShared => all(self.dynamic_shared),
             Special::TotalShared => all(self.total_shared),
             Special::AggregateShared => all(self.total_shared + RESERVED_SHARED),
-            Special::ClusterCtaid | Special::ClusterRank => all(0),
-            Special::ClusterNctaid | Special::ClusterSize => all(1),
+            Special::ClusterId(n) => axis(&self.by_axis(|block, _, cluster| block / cluster), n),
+            Special::ClusterCount(n) => axis(&self.by_axis(|_, grid, cluster| grid / cluster), n),
+            Special::ClusterCtaid(n) => axis(&self.by_axis(|block, _, cluster| block % cluster), n),
+            Special::ClusterNctaid(n) => axis(&self.cluster, n),
+            Special::ClusterRank => {
+                let [x, y, z] = self.by_axis(|block, _, cluster| block % cluster);
+                all(x + self.cluster[0] * (y + self.cluster[1] * z))
+            }
+            Special::ClusterSize => all(self.cluster.iter().product()),
         }
     }
 }

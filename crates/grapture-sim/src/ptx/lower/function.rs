@@ -58,7 +58,6 @@ pub(super) struct FunctionLowering<'m, 'a> {
     pub(super) shared: Vec<u32>,
     pub(super) guard: Guard,
     pub(super) calls_by_address: bool,
-    pub(super) reads_cluster: bool,
     at: Position,
     shown: String,
     scopes: Vec<Scope<'a>>,
@@ -81,7 +80,6 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
             shared: Vec::new(),
             guard: Guard::ALWAYS,
             calls_by_address: false,
-            reads_cluster: false,
             at: function.at,
             shown: function.name.to_owned(),
             scopes: vec![Scope::default()],
@@ -130,7 +128,6 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
         info.frame = self.frame;
         info.frame.local = self.frame.local.next_multiple_of(16);
         info.indirect = self.calls_by_address;
-        info.reads_cluster = self.reads_cluster;
         info.calls = std::mem::take(&mut self.calls);
         info.shared = std::mem::take(&mut self.shared);
         (info.launch_ops, info.block_ops) = (hoisted.launch, hoisted.block);

@@ -96,7 +96,11 @@ fn span(op: &Op, param_bytes: u64, known: impl Fn(Reg) -> Option<Span>) -> Optio
             | Special::GlobalTimer
             | Special::GlobalTimerLow
             | Special::GlobalTimerHigh => None,
-            Special::Ctaid(_) | Special::SmId => Some(Span::Block),
+            Special::Ctaid(_)
+            | Special::SmId
+            | Special::ClusterId(_)
+            | Special::ClusterCtaid(_)
+            | Special::ClusterRank => Some(Span::Block),
             _ => Some(Span::Launch),
         },
         Op::Load { space: Space::Param, element, address, .. } => {

@@ -82,10 +82,6 @@ pub(super) fn lower(ast: &Ast<'_>) -> Result<ModuleInner> {
     for kernel in &mut kernels {
         module.lay_out_shared(kernel);
         kernel.unbounded_stack = module.stack_is_unbounded(kernel.function);
-        kernel.reads_cluster = module.reachable(kernel.function).into_iter().any(|index| {
-            // INVARIANT: the functions that are reachable were numbered.
-            module.code.functions[index as usize].reads_cluster
-        });
     }
     let ModuleLowering { mut code, pool, globals, .. } = module;
     (code.narrow, code.wide) = pool.into_parts();
@@ -267,7 +263,6 @@ fn function_info(function: &Function<'_>) -> Result<FunctionInfo> {
         params: slices(&params),
         returns: slices(&returns),
         indirect: false,
-        reads_cluster: false,
         calls: Vec::new(),
         shared: Vec::new(),
         launch_ops: Vec::new(),

@@ -101,7 +101,6 @@ impl<'a> FunctionLowering<'_, 'a> {
         if ty.bytes() < 2 || (!wide && what.is_wide()) {
             return Err(self.error(format!("'{name}' does not fit '.{}'", ty.name())));
         }
-        self.reads_cluster |= name.contains("cluster");
         let d = self.fresh(if wide { ty } else { Type::U32 });
         self.emit(Op::Special { what, wide, d });
         if ty.bytes() > 2 {
