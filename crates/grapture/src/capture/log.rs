@@ -108,7 +108,7 @@ impl CaptureLog {
                 gate.recorded().store(0, Ordering::Relaxed);
                 if let Some(mut own) = gate.own().get() {
                     own.open = Some(log.key);
-                    own.owners.reserve();
+                    own.owners.begin();
                     own.barred_before = stream.context().barred().count();
                 }
                 Ok(begun)

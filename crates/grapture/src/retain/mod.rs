@@ -58,10 +58,12 @@ impl Default for Origin {
 
 /// The owners that a capture, or the making of a node, has gathered.
 #[derive(Default)]
+#[repr(C)] // What each operation changes comes first, and together.
 pub(crate) struct Owners {
     list: Vec<Held>,
-    recent: [usize; RECENT],
+    origin: Origin,
     next: usize,
+    recent: [usize; RECENT],
     pinned: Vec<PinnedUse>,
     /// What graphs own that are embedded.
     graphs: Vec<Share>,
@@ -71,7 +73,6 @@ pub(crate) struct Owners {
     ordered: bool,
     /// Whether an operation uses what a capture allocates.
     temporary: bool,
-    origin: Origin,
 }
 
 /// Pinned host memory that a graph uses, and whether the graph writes it.
@@ -169,9 +170,11 @@ impl Owners {
         self.allocations.push(AtLaunch::Pool(used.clone()));
     }
 
-    /// Makes room for the first owners, so that the first operation need not. It is written to
-    /// here: to count an owner waits for what was written before, and so for the cache.
-    pub(crate) fn reserve(&mut self) {
+    /// Makes room for the first owners of a capture, so that the first operation need not. All that
+    /// it changes is written to here: to count an owner waits for what was written before, and so for
+    /// the cache.
+    pub(crate) fn begin(&mut self) {
+        self.forget_recent();
         self.list.reserve(2 * RECENT);
         let room = self.list.spare_capacity_mut();
         room.iter_mut().take(2 * RECENT).for_each(|room| *room = MaybeUninit::zeroed());
@@ -241,7 +244,7 @@ impl Owners {
             | self.temporary
     }
 
-    /// Has the next owners added whatever came before: the list was taken.
+    /// Has the next owners added whatever came before: those are not in the list any more.
     #[inline]
     fn forget_recent(&mut self) {
         (self.recent, self.next) = ([0; RECENT], 0);

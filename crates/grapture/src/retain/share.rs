@@ -66,10 +66,9 @@ impl From<Owners> for Owned {
 }
 
 impl Owned {
-    /// Takes what was gathered: nothing is left.
+    /// Takes what was gathered: nothing is left, until the next capture begins.
     #[inline]
     fn taken(owners: &mut Owners) -> Owned {
-        owners.forget_recent();
         let more = if owners.has_more() { Some(More::taken(owners)) } else { None };
         let (held, ordered) = (mem::take(&mut owners.list), mem::take(&mut owners.ordered));
         Owned { held, ordered, more }
