@@ -158,6 +158,31 @@ pub fn a_context_is_waited_for_outside_of_captures() {
     });
 }
 
+/// A capture begins on one thread and ends on another, which counts apart.
+pub fn a_capture_may_end_on_another_thread() {
+    check(|| {
+        let shared = Arc::new((OpenCaptures::default(), Stream::default()));
+        // This thread is the first, and has a count of its own.
+        shared.0.begin();
+        shared.0.end();
+        let (its, waits) = (shared.clone(), shared.clone());
+        let begins = thread::spawn(move || {
+            its.0.begin();
+            its.1.set(true);
+        });
+        let waiting = thread::spawn(move || {
+            if let Some(_waiting) = waits.0.wait() {
+                assert!(!waits.1.submit(), "the context is waited for in a capture");
+            }
+        });
+        begins.join().unwrap();
+        shared.1.set(false);
+        shared.0.end();
+        waiting.join().unwrap();
+        assert!(shared.0.wait().is_some());
+    });
+}
+
 /// A value that threads claim is one thread's at a time, and each sees what the one before wrote.
 pub fn a_claimed_value_is_one_threads() {
     check(|| {

@@ -31,3 +31,8 @@ fn a_claimed_value_is_one_threads() {
 fn a_context_is_waited_for_outside_of_captures() {
     models::a_context_is_waited_for_outside_of_captures();
 }
+
+#[test]
+fn a_capture_may_end_on_another_thread() {
+    models::a_capture_may_end_on_another_thread();
+}

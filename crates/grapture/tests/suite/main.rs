@@ -35,6 +35,7 @@ mod embed;
 mod embed_moved;
 mod escape;
 mod exec_follow;
+mod exec_graph;
 mod exec_node;
 mod field_capture;
 mod field_conditional;

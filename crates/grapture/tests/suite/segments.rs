@@ -579,6 +579,8 @@ fn sim_eager_work_that_leaves_its_stream_capturing_stops_the_launch() {
         .capture_segments(CaptureMode::ThreadLocal, |capture| {
             setup.add(&mut words, 1, &stream)?;
             capture.eager(|stream| {
+                // Nobody can wait for it afterwards.
+                stream.synchronize()?;
                 let raw = CaptureMode::Relaxed.as_raw();
                 std::mem::forget(StreamGraphCapture::begin(stream, raw)?);
                 Ok(())
