@@ -3,7 +3,8 @@
 //!
 //! It is short, unless `GRAPTURE_SOAK_SECONDS` says how long it is to last: `cargo xtask soak`. Then it
 //! also holds the memory in use flat, of which other processes on the device must have none
-//! (`GRAPTURE_SOAK_SHARED`: the device's is told, and nothing is held).
+//! (`GRAPTURE_SOAK_SHARED`: the device's is told, and nothing is held). `GRAPTURE_SOAK_PLAIN` leaves out
+//! what graphs with memory, bodies and children do, and the cache.
 
 mod live;
 mod newer;
@@ -65,6 +66,8 @@ struct Field {
     /// Pieces that go from one thread to another.
     passed: Mutex<Vec<Piece>>,
     cache: GraphCache<usize>,
+    /// Whether nothing of the newer kind is done.
+    plain: bool,
     /// How many values that graphs were given to keep are alive.
     tokens: Arc<AtomicUsize>,
     counts: Counts,
@@ -98,6 +101,7 @@ fn soak(setup: Setup) {
         setup,
         passed: Mutex::default(),
         cache,
+        plain: std::env::var_os("GRAPTURE_SOAK_PLAIN").is_some(),
         tokens: Arc::default(),
         counts: Counts::default(),
     };
@@ -169,7 +173,7 @@ fn step(field: &Field, random: &mut Random, streams: &piece::Streams, pieces: &m
         return;
     }
     match random.below(12) {
-        10 | 11 => newer::newer(field, random, streams),
+        10 | 11 if !field.plain => newer::newer(field, random, streams),
         0 => piece::fail(field, random, streams),
         1 => pieces.extend(field.passed.lock().unwrap().pop()),
         2..=4 => match Piece::capture(field, random, streams) {
