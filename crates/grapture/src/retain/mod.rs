@@ -208,11 +208,6 @@ impl Owners {
         self.graphs.iter().flat_map(Share::pools)
     }
 
-    /// Whether memory of a pool is used, also by embedded graphs.
-    pub(crate) fn uses_a_pool(&self) -> bool {
-        self.allocations.iter().any(|at| at.pool().is_some()) || self.pools().next().is_some()
-    }
-
     /// The memory among the owners that nodes of a graph allocate.
     pub(crate) fn graph_memory(&self) -> impl Iterator<Item = &GraphMemory> {
         let list = if self.ordered { &self.list[..] } else { &[] };
