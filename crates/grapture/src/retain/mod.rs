@@ -256,7 +256,9 @@ fn push(list: &mut Vec<Held>, owner: Owner, origin: &'static Location<'static>) 
         grow(list);
     }
     // SAFETY: there is room for one more behind the first `len`.
-    unsafe { list.as_mut_ptr().add(len).write(Held { owner, origin }) };
+    let place = unsafe { list.as_mut_ptr().add(len) };
+    // SAFETY: the place of an element of the list that nobody has.
+    unsafe { place.write(Held { owner, origin }) };
     // SAFETY: it was just written.
     unsafe { list.set_len(len + 1) };
 }
