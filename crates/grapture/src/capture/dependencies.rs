@@ -99,8 +99,8 @@ impl Stream {
     ///
     /// [`Refused`](CudaError::Refused), and the capture stays valid: the stream does not capture, a
     /// node is one of another graph, another thread began the capture or a part of that is being
-    /// captured, or a [`Temporary`](crate::Temporary) of it is alive or it has used memory of a
-    /// [`GraphPool`](crate::GraphPool), which the order of its streams keeps apart.
+    /// captured, or a [`Temporary`](crate::Temporary) or [`Scratch`](crate::Scratch) of it is alive,
+    /// which the order of its streams keeps.
     /// [`NotSupported`](CudaError::NotSupported): the driver is older than 11.3. As
     /// the driver answers.
     #[doc(alias = "cuStreamUpdateCaptureDependencies")]
@@ -148,14 +148,8 @@ impl Stream {
         let log = self.capture_log().ok_or_else(no_capture)?;
         if log.has_temporaries() {
             return Err(keeps_order(
-                "a temporary of the capture is alive, which the order of the streams keeps allocated \
+                "a temporary or scratch of the capture is alive, which the order of the streams keeps allocated \
                  while it is used: drop it first, or add dependencies instead",
-            ));
-        }
-        if log.uses_a_pool() {
-            return Err(keeps_order(
-                "the capture uses memory of a pool, and takes it again in the order of its streams: \
-                 add dependencies instead, or capture that work as a child",
             ));
         }
         Ok(())

@@ -249,13 +249,6 @@ impl CaptureLog {
         self.shared().is_some_and(alive)
     }
 
-    /// Whether it uses memory of a pool.
-    #[cold]
-    pub(crate) fn uses_a_pool(&self) -> bool {
-        let own = self.own().is_some_and(|own| own.owners.uses_a_pool());
-        own || self.shared().is_some_and(|shared| shared.owners.uses_a_pool())
-    }
-
     /// The operation that made a node, by the number of the node, on the thread that began the
     /// capture.
     #[cold]

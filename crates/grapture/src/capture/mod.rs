@@ -362,16 +362,6 @@ impl<'s> StreamGraphCapture<'s> {
         error
     }
 
-    /// What it records.
-    pub(crate) fn log(&self) -> &CaptureLog {
-        &self.log
-    }
-
-    /// What it records, if it is to make a graph of its own.
-    pub(crate) fn own_log(&self) -> Option<&CaptureLog> {
-        self.context.is_some().then_some(&self.log)
-    }
-
     #[inline]
     fn end_raw(&self, raw: &mut CUgraph) -> CudaResult<()> {
         // Only who has the raw handle can have ended it.

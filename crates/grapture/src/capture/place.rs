@@ -1,6 +1,6 @@
 //! [`CapturePlace`]: what becomes of what a capture records.
 
-use crate::capture::CaptureLog;
+use crate::capture::{CaptureLog, StreamGraphCapture};
 use crate::stream::Stream;
 
 /// What becomes of what a capture records.
@@ -39,5 +39,17 @@ impl CaptureLog {
     /// How often that was, while the capture is open.
     pub(crate) fn reorders(&self) -> Option<u64> {
         Some(self.shared()?.reorders)
+    }
+}
+
+impl StreamGraphCapture<'_> {
+    /// What it records.
+    pub(crate) fn log(&self) -> &CaptureLog {
+        &self.log
+    }
+
+    /// What it records, if it is to make a graph of its own.
+    pub(crate) fn own_log(&self) -> Option<&CaptureLog> {
+        self.context.is_some().then_some(&self.log)
     }
 }

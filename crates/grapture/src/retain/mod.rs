@@ -258,11 +258,6 @@ impl Owners {
         self.graphs.iter().flat_map(Share::pools)
     }
 
-    /// Whether memory of a pool is used, also by embedded graphs.
-    pub(crate) fn uses_a_pool(&self) -> bool {
-        self.allocations.iter().any(|at| at.pool().is_some()) || self.pools().next().is_some()
-    }
-
     /// The memory among the owners that nodes of a graph allocate.
     pub(crate) fn graph_memory(&self) -> impl Iterator<Item = &GraphMemory> {
         let list = if self.ordered { &self.list[..] } else { &[] };
@@ -312,7 +307,9 @@ fn push(list: &mut Vec<Held>, owner: Owner, origin: &'static Location<'static>) 
         grow(list);
     }
     // SAFETY: there is room for one more behind the first `len`.
-    unsafe { list.as_mut_ptr().add(len).write(Held { owner, origin }) };
+    let place = unsafe { list.as_mut_ptr().add(len) };
+    // SAFETY: the place of an element of the list that nobody has.
+    unsafe { place.write(Held { owner, origin }) };
     // SAFETY: it was just written.
     unsafe { list.set_len(len + 1) };
 }

@@ -2,8 +2,7 @@
 
 use crate::common::{Setup, both_tiers};
 use grapture::{
-    CaptureMode, CudaError, CudaResult, DeviceBuffer, EdgeData, Event, FillNode, Graph, GraphPool,
-    Stream,
+    CaptureMode, CudaError, CudaResult, DeviceBuffer, EdgeData, Event, FillNode, Graph, Stream,
 };
 
 both_tiers! {
@@ -17,7 +16,6 @@ both_tiers! {
     a_node_that_waits_for_a_fork_joins_it,
     what_the_origin_waited_for_and_lets_go_of_needs_no_join,
     a_temporary_bars_another_order_while_it_lives,
-    memory_of_a_pool_bars_another_order,
     streams_that_do_not_capture_are_refused,
     another_thread_is_refused,
     eager_work_after_a_join_by_hand,
@@ -241,33 +239,6 @@ fn a_temporary_bars_another_order_while_it_lives(setup: &Setup) {
     let exec = graph.unwrap().instantiate().unwrap();
     exec.launch(&stream).unwrap();
     exec.launch(&stream).unwrap();
-    assert_eq!(value(&seen, &stream), 5);
-}
-
-fn memory_of_a_pool_bars_another_order(setup: &Setup) {
-    let stream = setup.stream();
-    let pool = GraphPool::new(&setup.context);
-    let mut seen = word(setup);
-    let child = stream
-        .capture(CaptureMode::ThreadLocal, |capture| {
-            let mut scratch = capture.alloc_scratch::<u32>(&pool, 1)?;
-            scratch.fill(5, &stream)?;
-            seen.copy_from(&scratch, &stream)?;
-            drop(scratch);
-            let text = refusal(capture.set_dependencies(&[]));
-            assert!(text.contains("the capture uses memory of a pool"), "{text}");
-            capture.add_dependencies(&capture.dependencies()?)
-        })
-        .unwrap();
-    let graph = stream.capture(CaptureMode::ThreadLocal, |capture| {
-        let begin = capture.add_empty(&[])?;
-        capture.set_dependencies(&[begin])?;
-        assert!(refusal(capture.add_child(&child, &[])).contains("embed it"));
-        capture.embed(&child)?;
-        refusal(capture.set_dependencies(&[begin]));
-        Ok(())
-    });
-    graph.unwrap().instantiate().unwrap().launch(&stream).unwrap();
     assert_eq!(value(&seen, &stream), 5);
 }
 
