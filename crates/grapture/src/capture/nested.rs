@@ -39,14 +39,32 @@ impl StreamGraphCapture<'_> {
     ///
     /// # Errors
     ///
-    /// What `record` gives, and as [`Stream::capture`] and [`Graph::embed`].
+    /// What `record` gives, and as [`Stream::capture`] and [`Graph::embed`]: a part that allocates
+    /// memory is for [`child_moved`](StreamGraphCapture::child_moved).
     #[doc(alias = "cuGraphAddChildGraphNode")]
     #[track_caller]
     pub fn child<F>(&self, label: &str, record: F) -> CudaResult<Graph>
     where
         F: FnOnce(&StreamGraphCapture<'_>) -> CudaResult<()>,
     {
-        capture_child(&self.log, self.stream, label, record)
+        embed_child(&self.log, self.stream, label, record)
+    }
+
+    /// [`child`](StreamGraphCapture::child) whose graph moves into the node, so that it may allocate
+    /// memory. Not within another part.
+    ///
+    /// # Errors
+    ///
+    /// What `record` gives, and as [`Stream::capture`] and [`Graph::embed_moved`].
+    #[doc(alias = "CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE")]
+    #[track_caller]
+    pub fn child_moved<F>(&self, label: &str, record: F) -> CudaResult<()>
+    where
+        F: FnOnce(&StreamGraphCapture<'_>) -> CudaResult<()>,
+    {
+        let graph = capture_child(&self.log, self.stream, record)?;
+        let _label = Labelled::new(&self.log, label);
+        graph.embed_moved(self.stream)
     }
 }
 
@@ -85,7 +103,7 @@ impl Stream {
     ) -> CudaResult<R> {
         let Some(log) = self.capture_log() else { return work(self) };
         let mut result = None;
-        capture_child(&log, self, label, |capture| {
+        embed_child(&log, self, label, |capture| {
             result = Some(work(capture.stream())?);
             Ok(())
         })?;
@@ -94,12 +112,25 @@ impl Stream {
     }
 }
 
-/// Captures a part of a capture on a stream of the library's, and embeds it on `stream`.
+/// Captures a part of a capture, and embeds it on `stream`.
+#[track_caller]
+fn embed_child(
+    log: &CaptureLog,
+    stream: &Stream,
+    label: &str,
+    record: impl FnOnce(&StreamGraphCapture<'_>) -> CudaResult<()>,
+) -> CudaResult<Graph> {
+    let graph = capture_child(log, stream, record)?;
+    let _label = Labelled::new(log, label);
+    graph.embed(stream)?;
+    Ok(graph)
+}
+
+/// Captures a part of a capture on a stream of the library's.
 #[track_caller]
 fn capture_child(
     log: &CaptureLog,
     stream: &Stream,
-    label: &str,
     record: impl FnOnce(&StreamGraphCapture<'_>) -> CudaResult<()>,
 ) -> CudaResult<Graph> {
     let line = Location::caller();
@@ -111,15 +142,11 @@ fn capture_child(
     let inner = beside(stream)?;
     // It bars no call of any thread, and what escapes from it escapes from the capture around it.
     let options = CaptureOptions::new(CaptureMode::Relaxed).escapes(EscapePolicy::Ignore);
-    let suspended = log.suspend(line);
-    let graph = inner.capture_with(options, |capture| {
+    let _suspended = log.suspend(line);
+    inner.capture_with(options, |capture| {
         capture.log().set_place(CapturePlace::Part(log.clone(), stream.clone()));
         record(capture)
-    })?;
-    drop(suspended);
-    let _label = Labelled::new(log, label);
-    graph.embed(stream)?;
-    Ok(graph)
+    })
 }
 
 /// A stream beside another one, of the same context and priority.

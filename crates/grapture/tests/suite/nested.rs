@@ -13,6 +13,7 @@ both_tiers! {
     a_part_is_embedded_again,
     work_runs_where_nothing_is_captured,
     parts_nest,
+    a_part_that_allocates_moves_into_its_node,
     a_part_of_a_fork_is_in_its_order,
     a_part_without_work_is_a_node_too,
     parts_are_captured_in_every_mode,
@@ -134,6 +135,31 @@ fn parts_nest(setup: &Setup) {
     assert_eq!(graph.node_count(), Ok(2));
     run(&graph, &stream);
     assert_eq!(value(&digits, &stream), 19234);
+}
+
+fn a_part_that_allocates_moves_into_its_node(setup: &Setup) {
+    let stream = setup.stream();
+    let mut digits = word(setup);
+    let graph = stream.capture(CaptureMode::ThreadLocal, |capture| {
+        setup.mul_add(&mut digits, 10, 1, &stream)?;
+        let copied = capture
+            .child("copied", |inner| inner.alloc_temporary::<u32>(1)?.fill(5, inner.stream()));
+        assert!(refusal(copied).contains("`Graph::embed_moved`"));
+        capture.child_moved("moved", |inner| {
+            let mut kept = inner.alloc_temporary::<u32>(1)?;
+            kept.copy_from(&digits, inner.stream())?;
+            digits.fill(7, inner.stream())?;
+            setup.mul_add(&mut digits, 10, 2, inner.stream())?;
+            digits.copy_from(&kept, inner.stream())
+        })?;
+        setup.mul_add(&mut digits, 10, 3, &stream)
+    });
+    let graph = graph.unwrap();
+    assert_eq!(kinds(&graph), [NodeKind::Kernel, NodeKind::ChildGraph, NodeKind::Kernel]);
+    let topology = graph.topology().unwrap();
+    assert!(topology.nodes().iter().any(|node| node.label() == Some("moved")));
+    run(&graph, &stream);
+    assert_eq!(value(&digits, &stream), 13);
 }
 
 fn a_part_of_a_fork_is_in_its_order(setup: &Setup) {

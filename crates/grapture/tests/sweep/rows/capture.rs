@@ -225,6 +225,17 @@ pub const ROWS: &[Row] = &[
             })
         });
     }),
+    row("StreamGraphCapture::child_moved", |w| {
+        w.attempt(|| {
+            w.stream.capture(CaptureMode::ThreadLocal, |capture| {
+                capture.child_moved("part", |inner| {
+                    let mut words = inner.alloc_temporary::<u32>(4)?;
+                    words.fill(1, inner.stream())?;
+                    words.free()
+                })
+            })
+        });
+    }),
     row("Stream::as_child", |w| {
         let mut words = w.buffer();
         w.attempt(|| {
