@@ -234,7 +234,7 @@ impl Rebuild<'_> {
     }
 
     /// A copy of an embedded graph, to be embedded. The driver embeds none that is embedded already,
-    /// and copies none that is embedded in a body (measured).
+    /// and copies none that is embedded in a graph with conditions (measured).
     fn embedded(&self, child: &Reader<'_>) -> CudaResult<Graph> {
         let copy = Graph::new(&self.graph.context)?;
         // SAFETY: a graph that is embedded in one that is borrowed.

@@ -112,7 +112,7 @@ fn every_kind_of_node_is_built_again(setup: &Setup) {
     outer.add_child(&step, &[]).unwrap();
     let condition = graph.condition(1).unwrap();
     let built = graph.add_if(&condition, &[child], |body| {
-        // The driver copies no graph that is embedded in a body.
+        // The driver copies no graph that is embedded beside a condition.
         let nested = body.add_child(&outer, &[])?;
         let fill = body.add_fill(FillNode::new(&mut other, 3)?, &[nested])?;
         let empty = body.add_empty(&[fill])?;
