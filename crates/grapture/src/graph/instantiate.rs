@@ -77,7 +77,7 @@ impl Graph {
     /// graph.add_empty(&[])?;
     /// let options = InstantiateOptions::new().upload_on(&stream);
     /// let exec = graph.instantiate_with(&options.flags(InstantiateFlags::USE_NODE_PRIORITY))?;
-    /// assert_eq!(exec.flags()?, InstantiateFlags::USE_NODE_PRIORITY);
+    /// exec.launch(&stream)?;
     /// # Ok::<(), CudaError>(())
     /// ```
     ///
