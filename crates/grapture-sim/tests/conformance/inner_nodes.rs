@@ -14,7 +14,6 @@ tiers! {
         nodes_are_set_at_any_depth,
         nodes_of_a_moved_graph_are_set,
         nodes_of_bodies_are_set,
-        nodes_of_other_graphs_are_not_set,
         names_within_stay_after_an_update,
         an_embedded_graph_is_taken_again,
         names_within_are_found_in_copies,
@@ -163,32 +162,6 @@ fn nodes_of_bodies_are_set(rig: &Rig) {
     assert_eq!(adds(rig, exec), 10);
     rig.release(outer, exec);
     ok!(rig, cuGraphDestroy(inner));
-}
-
-fn nodes_of_other_graphs_are_not_set(rig: &Rig) {
-    let steering = Steering::new(rig);
-    let (inner, outer) = (adding(rig, &steering), rig.new_graph());
-    let node = child(rig, outer, inner);
-    let mut clone = null_mut();
-    ok!(rig, cuGraphClone(&mut clone, outer));
-    let mut copy = null_mut();
-    ok!(rig, cuGraphNodeFindInClone(&mut copy, node, clone));
-    let (exec, alone) = (rig.instantiate(outer), rig.instantiate(inner));
-    let own = rig.nodes(embedded(rig, node))[0];
-    let codes = [
-        set(rig, &steering, exec, rig.nodes(inner)[0], 5),
-        set(rig, &steering, exec, rig.nodes(embedded(rig, copy))[0], 5),
-        set(rig, &steering, alone, own, 5),
-    ];
-    // A graph that is embedded later is another one.
-    let mut params = CUgraphNodeParams { type_: CU_GRAPH_NODE_TYPE_GRAPH, ..Default::default() };
-    params.__bindgen_anon_1.graph.graph = inner;
-    ok!(rig, cuGraphNodeSetParams(node, &mut params));
-    let later = set(rig, &steering, exec, rig.nodes(embedded(rig, node))[0], 5);
-    assert_eq!((codes, later, adds(rig, exec)), ([1; 3], 1, 1));
-    rig.release(outer, exec);
-    rig.release(inner, alone);
-    ok!(rig, cuGraphDestroy(clone));
 }
 
 fn names_within_stay_after_an_update(rig: &Rig) {

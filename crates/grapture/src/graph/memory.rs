@@ -182,9 +182,8 @@ impl Graph {
     ///
     /// # Errors
     ///
-    /// [`Refused`](CudaError::Refused): memory of another graph, or that a node frees already, a
-    /// node of another graph in `after`, or a graph that was made executable before. As the driver
-    /// answers.
+    /// [`Refused`](CudaError::Refused): memory of another graph, or that a node frees already, or
+    /// a node of another graph in `after`. As the driver answers.
     #[doc(alias = "cuGraphAddMemFreeNode")]
     #[track_caller]
     pub fn add_free<T: Pod>(
@@ -215,7 +214,6 @@ impl Graph {
             let Place { functions, graph, after, count } = *place;
             // SAFETY: a live graph, nodes of it, and the address that one of them allocates.
             check(unsafe { (functions.cuGraphAddMemFreeNode)(node, graph, after, count, address) })
-                .map_err(not_freed)
         })?;
         known.set_freed();
         Ok(node)
@@ -243,18 +241,4 @@ impl Graph {
             ),
         ))
     }
-}
-
-/// Why the driver adds no node that frees memory of the graph which nothing frees yet (measured).
-#[cold]
-fn not_freed(error: CudaError) -> CudaError {
-    if error != CudaError::InvalidValue {
-        return error;
-    }
-    CudaError::refused(
-        CUDA_ERROR_INVALID_VALUE,
-        "graph",
-        "it was made executable before, and takes no more nodes that free memory: make another \
-         graph for the memory",
-    )
 }

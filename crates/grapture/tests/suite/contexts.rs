@@ -140,7 +140,9 @@ fn a_capture_spans_two_contexts(setup: &Setup) {
         });
         let outcome = exec.update(&graph.unwrap()).unwrap();
         let Outcome::Rebuilt { reason, .. } = outcome else { panic!("{outcome:?}") };
-        assert_eq!(reason, UpdateReason::UnsupportedFunctionChange);
+        // A kernel and a copy are of other contexts; an H200 tells of the copy.
+        let reasons = [UpdateReason::UnsupportedFunctionChange, UpdateReason::ParametersChanged];
+        assert!(reasons.contains(&reason), "{reason:?}");
         exec.launch(&stream).unwrap();
         assert_eq!(a.to_vec(&stream).unwrap(), [1]);
     });

@@ -8,7 +8,6 @@ use grapture::{
 };
 
 both_tiers! {
-    a_graph_that_was_executable_frees_no_more,
     memory_of_a_graph_is_used_in_its_nodes,
     nodes_come_between_the_allocation_and_the_free,
     a_kernel_uses_memory_of_its_graph,
@@ -310,18 +309,4 @@ fn a_capture_adds_to_a_graph_that_allocates(setup: &Setup) {
     assert_eq!(value(setup, &other), 3);
     drop(scratch);
     let _clone = graph.try_clone().unwrap();
-}
-
-fn a_graph_that_was_executable_frees_no_more(setup: &Setup) {
-    let mut graph = Graph::new(&setup.context).unwrap();
-    let memory = graph.add_alloc::<u32>(16, &[]).unwrap();
-    graph.add_free(&memory, &[]).unwrap();
-    drop(graph.instantiate().unwrap());
-    let late = graph.add_alloc::<u32>(16, &[]).unwrap();
-    let error = graph.add_free(&late, &[]).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "graph: it was made executable before, and takes no more nodes that free memory: make \
-         another graph for the memory"
-    );
 }
