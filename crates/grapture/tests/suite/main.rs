@@ -67,6 +67,7 @@ mod saved_kinds;
 mod seeing;
 mod seeing_within;
 mod segments;
+mod segments_order;
 mod soak;
 mod temporary;
 mod topology;
