@@ -73,6 +73,7 @@ mod slots;
 mod slots_graphs;
 mod slots_owners;
 mod slots_updates;
+mod segments_order;
 mod soak;
 mod temporary;
 mod topology;

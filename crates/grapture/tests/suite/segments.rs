@@ -9,7 +9,7 @@ use crate::common::gate::Gate;
 use crate::common::{Setup, both_tiers};
 use grapture::{
     CaptureMode, CaptureOptions, CudaError, CudaResult, DeviceBuffer, EscapePolicy, JoinPolicy,
-    NodeKind, PinnedBuffer, SegmentError, Segments, Stream, StreamGraphCapture, WordCondition,
+    NodeKind, PinnedBuffer, SegmentError, Segments, Stream, WordCondition,
 };
 
 both_tiers! {
@@ -26,27 +26,23 @@ both_tiers! {
     an_error_of_eager_work_names_it_and_stops_the_launch,
     a_panic_of_eager_work_passes_through,
     segments_are_not_launched_into_a_capture,
-    a_launch_elsewhere_comes_after_the_last,
-    default_streams_launch_segments,
-    another_thread_launches_them,
     eager_work_may_capture_and_launch,
     a_graph_of_the_segments_is_changed,
     what_segments_use_is_kept_until_they_are_done,
     a_stream_that_captures_takes_no_segments,
-    recordings_that_are_swapped_end_all_the_same,
 }
 
-fn word(setup: &Setup) -> DeviceBuffer<u32> {
+pub fn word(setup: &Setup) -> DeviceBuffer<u32> {
     DeviceBuffer::zeroed(&setup.context, 1).unwrap()
 }
 
 #[track_caller]
-fn value(word: &DeviceBuffer<u32>, stream: &Stream) -> u32 {
+pub fn value(word: &DeviceBuffer<u32>, stream: &Stream) -> u32 {
     word.to_vec(stream).unwrap()[0]
 }
 
 #[track_caller]
-fn failed<T: std::fmt::Debug>(result: CudaResult<T>) -> SegmentError {
+pub fn failed<T: std::fmt::Debug>(result: CudaResult<T>) -> SegmentError {
     match result {
         Err(CudaError::Segment(error)) => *error,
         other => panic!("no segment failed: {other:?}"),
@@ -54,13 +50,13 @@ fn failed<T: std::fmt::Debug>(result: CudaResult<T>) -> SegmentError {
 }
 
 /// Work on a word, and what its eager part has seen.
-struct Model {
-    word: DeviceBuffer<u32>,
-    seen: Vec<u32>,
+pub struct Model {
+    pub word: DeviceBuffer<u32>,
+    pub seen: Vec<u32>,
 }
 
 /// `word * 10 + 1`, then a look at it, then `word * 10 + 2`.
-fn model(setup: &Setup, stream: &Stream) -> (Model, Segments<'static, Model>) {
+pub fn model(setup: &Setup, stream: &Stream) -> (Model, Segments<'static, Model>) {
     let mut model = Model { word: word(setup), seen: Vec::new() };
     let segments = Segments::capture(stream, CaptureMode::ThreadLocal, |capture| {
         setup.mul_add(&mut model.word, 10, 1, stream)?;
@@ -397,79 +393,6 @@ fn segments_are_not_launched_into_a_capture(setup: &Setup) {
     assert_eq!(calls.load(Ordering::SeqCst), 1);
 }
 
-fn a_launch_elsewhere_comes_after_the_last(setup: &Setup) {
-    let (stream, other) = (setup.stream(), setup.stream());
-    let mut words = word(setup);
-    let mut segments = stream
-        .capture_segments(CaptureMode::ThreadLocal, |capture| {
-            setup.mul_add(&mut words, 10, 1, &stream)?;
-            capture.eager(|_| Ok(()))?;
-            setup.mul_add(&mut words, 10, 2, &stream)
-        })
-        .unwrap();
-    let gate = Gate::new();
-    gate.hold(&stream);
-    segments.launch(&stream).unwrap();
-    segments.launch(&other).unwrap();
-    assert!(!other.is_idle().unwrap());
-    gate.open();
-    assert_eq!(value(&words, &other), 1212);
-    // The stream of the last launch captures: there is no way to come after it.
-    other
-        .capture(CaptureMode::ThreadLocal, |_| {
-            assert_eq!(segments.launch(&stream).unwrap_err().code(), 900);
-            Ok(())
-        })
-        .unwrap();
-    segments.launch(&stream).unwrap();
-    assert_eq!(value(&words, &stream), 121212);
-}
-
-fn default_streams_launch_segments(setup: &Setup) {
-    launch_on_default_stream(setup, &Stream::per_thread(&setup.context));
-}
-
-/// On a driver of its own: beside captures of blocking streams the legacy stream takes nothing.
-#[test]
-fn sim_the_legacy_stream_launches_segments() {
-    let setup = Setup::simulated();
-    launch_on_default_stream(&setup, &Stream::legacy(&setup.context));
-}
-
-fn launch_on_default_stream(setup: &Setup, default: &Stream) {
-    let stream = setup.stream();
-    let (mut model, mut segments) = model(setup, &stream);
-    segments.launch_with(default, &mut model).unwrap();
-    segments.launch_with(default, &mut model).unwrap();
-    // Behind those.
-    segments.launch_with(&stream, &mut model).unwrap();
-    assert_eq!(
-        (model.seen.as_slice(), value(&model.word, &stream)),
-        (&[1, 121, 12121][..], 121212)
-    );
-}
-
-fn another_thread_launches_them(setup: &Setup) {
-    let stream = setup.stream();
-    let (mut model, mut segments) = model(setup, &stream);
-    segments.launch_with(&stream, &mut model).unwrap();
-    let (model, mut segments) = std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            let own = Stream::new(&setup.context).unwrap();
-            segments.launch_with(&own, &mut model).unwrap();
-            own.synchronize().unwrap();
-            (model, segments)
-        });
-        thread.join().unwrap()
-    });
-    let mut model = model;
-    segments.launch_with(&stream, &mut model).unwrap();
-    assert_eq!(
-        (model.seen.as_slice(), value(&model.word, &stream)),
-        (&[1, 121, 12121][..], 121212)
-    );
-}
-
 fn eager_work_may_capture_and_launch(setup: &Setup) {
     let stream = setup.stream();
     let (mut inner_model, inner) = model(setup, &stream);
@@ -551,6 +474,7 @@ fn a_stream_that_captures_takes_no_segments(setup: &Setup) {
     let legacy = Stream::legacy(&setup.context);
     assert_eq!(legacy.capture_segments(CaptureMode::Global, |_| Ok(())).unwrap_err().code(), 900);
 }
+<<<<<<< HEAD
 
 fn recordings_that_are_swapped_end_all_the_same(setup: &Setup) {
     let (one, two) = (setup.stream(), setup.stream());
@@ -606,3 +530,5 @@ fn sim_eager_work_that_leaves_its_stream_capturing_stops_the_launch() {
     drop(segments);
     setup.assert_usable(&stream);
 }
+=======
+>>>>>>> flow
