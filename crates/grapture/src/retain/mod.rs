@@ -264,7 +264,9 @@ fn push(list: &mut Vec<Held>, owner: Owner, origin: &'static Location<'static>) 
         grow(list);
     }
     // SAFETY: there is room for one more behind the first `len`.
-    unsafe { list.as_mut_ptr().add(len).write(Held { owner, origin }) };
+    let place = unsafe { list.as_mut_ptr().add(len) };
+    // SAFETY: it is within the list's memory, and nothing is there.
+    unsafe { place.write(Held { owner, origin }) };
     // SAFETY: it was just written.
     unsafe { list.set_len(len + 1) };
 }
