@@ -308,11 +308,7 @@ fn push(list: &mut Vec<Held>, owner: Owner, origin: &'static Location<'static>) 
     }
     // SAFETY: there is room for one more behind the first `len`.
     let place = unsafe { list.as_mut_ptr().add(len) };
-<<<<<<< HEAD
-    // SAFETY: the place of an element of the list that nobody has.
-=======
     // SAFETY: it is within the list's memory, and nothing is there.
->>>>>>> speed
     unsafe { place.write(Held { owner, origin }) };
     // SAFETY: it was just written.
     unsafe { list.set_len(len + 1) };
