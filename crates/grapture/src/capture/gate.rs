@@ -11,7 +11,7 @@ use crate::capture::thread_owned::ThreadOwned;
 use crate::error::{CudaError, CudaResult};
 use crate::graph::GraphKey;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Mutex, MutexGuard, pause, thread_number};
+use crate::sync::{Mutex, MutexGuard, Within, pause, thread_number};
 
 /// How long who waits for submissions rests at most before looking again.
 const LONGEST_PAUSE: Duration = Duration::from_micros(200);
@@ -103,6 +103,7 @@ impl CaptureGate {
         captured: impl FnOnce(&CaptureLog) -> Option<R>,
         eager: impl FnOnce() -> R,
     ) -> R {
+        let _within = Within::enter(&**self);
         let _running = match self.start() {
             Some(running) => running,
             None => match self.start_after(captured) {

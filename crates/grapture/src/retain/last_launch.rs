@@ -83,9 +83,7 @@ impl LastLaunch {
     /// asked.
     pub(crate) fn is_done(&mut self) -> CudaResult<bool> {
         if let LastLaunch::On(stream) = self {
-            // The thread may have a capture open that bars the question (O9).
-            let idle = stream.outside_capture(|| stream.driver().relaxed(|_| stream.is_idle()))?;
-            if idle.ok_or(CudaError::NotReady)? {
+            if stream.ask_idle()?.ok_or(CudaError::NotReady)? {
                 return Ok(true);
             }
             *self = self.clone().marked()?;

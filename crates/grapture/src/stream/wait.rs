@@ -41,7 +41,7 @@ impl Stream {
     #[track_caller]
     pub fn is_idle(&self) -> CudaResult<bool> {
         let location = Location::caller();
-        self.completed(self.poll(), "Stream::is_idle", location)?.ok_or_else(|| {
+        self.ask_idle()?.ok_or_else(|| {
             self.is_captured(
                 "Stream::is_idle",
                 location,
@@ -49,6 +49,12 @@ impl Stream {
                 "ask after the capture has ended",
             )
         })
+    }
+
+    /// [`is_idle`](Stream::is_idle), with its failure taken down. None: the stream captures.
+    #[track_caller]
+    pub(crate) fn ask_idle(&self) -> CudaResult<Option<bool>> {
+        self.completed(self.poll(), "Stream::is_idle", Location::caller())
     }
 
     /// Blocks until all work submitted so far is done. None: the stream captures.
