@@ -19,7 +19,9 @@ impl Graphs {
         if self.is_body(id)? {
             return Err(CUDA_ERROR_NOT_SUPPORTED);
         }
-        let handles = !self.graph(id)?.conditionals.is_empty();
+        // Handles belong to the outermost graph, and bar the copies of all that is in it.
+        let root = self.outermost(id)?;
+        let handles = !self.graph(root)?.conditionals.is_empty();
         if handles || self.exists_once(id)? { Err(CUDA_ERROR_NOT_SUPPORTED) } else { Ok(()) }
     }
 
@@ -44,7 +46,7 @@ impl Graphs {
     }
 
     /// Whether a graph, or one in it, allocates or frees.
-    pub(super) fn has_memory(&self, id: GraphId) -> Result<bool, CUresult> {
+    pub(crate) fn has_memory(&self, id: GraphId) -> Result<bool, CUresult> {
         let this = self.graph(id)?;
         let mut owned = this.def.nodes().flat_map(|(_, node)| node.params.embedded());
         Ok(this.memory
