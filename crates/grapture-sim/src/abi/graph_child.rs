@@ -76,9 +76,6 @@ pub(super) fn exec_set(
     let exec = state.graphs.find_exec(exec.raw())?;
     let node = state.graphs.find_node(node.raw())?;
     let child = state.graphs.find_graph(child)?;
-    if state.graphs.has_memory(child)? {
-        return Err(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
-    }
     let with = ExecGraph::new(&state.graphs, child).map_err(|error| error.code)?;
     let replaced = state.graphs.exec_mut(exec)?.set_child(node, &with);
     // What was replaced and what was read may hold user objects.

@@ -46,7 +46,7 @@ impl Graphs {
     }
 
     /// Whether a graph, or one in it, allocates or frees.
-    pub(crate) fn has_memory(&self, id: GraphId) -> Result<bool, CUresult> {
+    pub(super) fn has_memory(&self, id: GraphId) -> Result<bool, CUresult> {
         let this = self.graph(id)?;
         let mut owned = this.def.nodes().flat_map(|(_, node)| node.params.embedded());
         Ok(this.memory
