@@ -156,6 +156,12 @@ impl State {
         Ok(self.contexts.insert(context))
     }
 
+    /// The C handle of a context; null if it is gone.
+    pub(crate) fn handle_of(&self, core: &ContextCore) -> *mut CUctx_st {
+        let found = self.contexts.iter().find(|(_, context)| context.core.key == core.key);
+        found.map_or(std::ptr::null_mut(), |(id, _)| id.raw())
+    }
+
     /// The legacy default stream of a context.
     pub(crate) fn legacy_stream(&mut self, context: Id<Context>) -> Result<Id<Stream>, CUresult> {
         if let Some(stream) = self.context(context)?.legacy {

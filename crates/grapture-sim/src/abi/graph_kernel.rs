@@ -99,7 +99,7 @@ impl<'a> KernelParams<'a> {
             launch::prepare(state, function, context, self.shape, attributes, arguments, extra);
         let core = state.context(context)?.core.clone();
         let mut node = KernelNode::new(core, work.map_err(launch::Refusal::code)?);
-        node.library = kernel.map(|kernel| (kernel, context));
+        node.library = kernel;
         Ok(NodeParams::Kernel(node))
     }
 }
@@ -147,7 +147,7 @@ pub(crate) fn cuGraphAddKernelNode_v2(
     add_kernel(sim, place, KernelParams::second(params)?)
 }
 
-/// The parameters that describe a kernel node.
+/// The parameters that describe a kernel node, all but the context.
 fn told(params: &NodeParams) -> Option<CUDA_KERNEL_NODE_PARAMS_v2> {
     let NodeParams::Kernel(kernel) = params else { return None };
     let work = &kernel.launch.work;
@@ -165,8 +165,7 @@ fn told(params: &NodeParams) -> Option<CUDA_KERNEL_NODE_PARAMS_v2> {
         blockDimZ,
         sharedMemBytes: work.shared_bytes,
         kernelParams: if kernel.arguments.is_empty() { std::ptr::null_mut() } else { arguments },
-        kern: kernel.library.map_or(std::ptr::null_mut(), |(kernel, _)| kernel.raw()),
-        ctx: kernel.library.map_or(std::ptr::null_mut(), |(_, context)| context.raw()),
+        kern: kernel.library.map_or(std::ptr::null_mut(), |kernel| kernel.raw()),
         ..CUDA_KERNEL_NODE_PARAMS_v2::default()
     })
 }
@@ -197,7 +196,15 @@ pub(crate) fn cuGraphKernelNodeGetParams_v2(
     node: Ptr<CUgraphNode_st>,
     out: Ptr<CUDA_KERNEL_NODE_PARAMS_v2>,
 ) -> Answer {
-    get(sim, node, out, told)
+    out.required()?;
+    let state = sim.lock();
+    let node = state.graphs.find_node(node.raw())?;
+    let params = state.graphs.params(node)?;
+    let mut told = told(params).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    if let NodeParams::Kernel(kernel) = params {
+        told.ctx = state.handle_of(&kernel.launch.context);
+    }
+    out.write(told)
 }
 
 pub(crate) fn cuGraphKernelNodeSetParams(

@@ -51,11 +51,8 @@ pub(crate) fn cuGraphBatchMemOpNodeGetParams(
     let NodeParams::MemOps(node) = state.graphs.params(node)? else {
         return Err(CUDA_ERROR_INVALID_VALUE);
     };
-    let key = node.batch.context.key;
-    let mut contexts = state.contexts.iter();
-    let found = contexts.find(|(_, context)| context.core.key == key);
     out.write(CUDA_BATCH_MEM_OP_NODE_PARAMS {
-        ctx: found.map_or(std::ptr::null_mut(), |(id, _)| id.raw()),
+        ctx: state.handle_of(&node.batch.context),
         count: node.batch.work.len() as u32,
         paramArray: node.params.as_ptr().cast_mut(),
         flags: 0,

@@ -20,7 +20,7 @@ pub(crate) use mode::CaptureMode;
 pub(crate) use seams::{
     Taken, allocate, check_context_wait, check_event_question, check_event_wait, check_legacy,
     check_sound, check_stream_wait, check_uncapturable, check_unsafe_call, free, invalidate,
-    is_capturing, record, record_event, stream_destroyed, wait_event,
+    is_capturing, join_by_launch, record, record_event, stream_destroyed, wait_event,
 };
 pub(crate) use sequence::{Begin, Member, Sequence, SequenceId};
 

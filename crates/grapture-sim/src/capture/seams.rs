@@ -225,6 +225,30 @@ pub(crate) fn wait_event(
     Ok(captures.wait(stream, awaited, newcomer)? == Wait::Captured)
 }
 
+/// A graph that waits for events was launched on a stream: it runs, but where one of them was
+/// recorded in an open capture, the stream joins that, as if it had waited itself.
+pub(crate) fn join_by_launch(
+    state: &mut State,
+    stream: StreamId,
+    awaited: &[EventId],
+) -> Result<(), CUresult> {
+    let this = state.stream(stream)?;
+    let (kind, context) = (this.kind, this.context);
+    let State { captures, events, .. } = state;
+    for event in awaited {
+        let Some(Recorded::Captured(mark)) = events.get(*event).map(|event| &event.recorded) else {
+            continue;
+        };
+        let status = captures.status(stream);
+        let free = status == Status::None && kind != StreamKind::Legacy;
+        if captures.is_open(mark.sequence) && (free || status == Status::Active(mark.sequence)) {
+            let newcomer = || Member { context, blocking: kind.is_blocking(), set: Vec::new() };
+            captures.wait(stream, Awaited::Captured(mark), newcomer)?;
+        }
+    }
+    Ok(())
+}
+
 /// An event that still stands for a point of a capture that is over breaks the capture in which a
 /// node is to wait for it, and is told of before that the stream does not capture.
 fn check_old_mark(state: &mut State, stream: StreamId, event: EventId) -> Result<(), CUresult> {

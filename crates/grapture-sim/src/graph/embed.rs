@@ -19,7 +19,9 @@ impl Graphs {
         if self.is_body(id)? {
             return Err(CUDA_ERROR_NOT_SUPPORTED);
         }
-        let handles = !self.graph(id)?.conditionals.is_empty();
+        // Handles belong to the outermost graph, and bar the copies of all that is in it.
+        let root = self.outermost(id)?;
+        let handles = !self.graph(root)?.conditionals.is_empty();
         if handles || self.exists_once(id)? { Err(CUDA_ERROR_NOT_SUPPORTED) } else { Ok(()) }
     }
 

@@ -134,8 +134,8 @@ impl Exec {
         Ok(std::mem::replace(there, params))
     }
 
-    /// Puts a graph of the same shape into a child graph node, and gives back what it replaces, to
-    /// be dropped when no lock is held.
+    /// Puts a graph of the same shape, which does not allocate or free, into a child graph node, and
+    /// gives back what it replaces, to be dropped when no lock is held.
     pub(crate) fn set_child(
         &mut self,
         node: NodeRef,
@@ -145,6 +145,9 @@ impl Exec {
         let graph = self.part_mut(node.graph)?;
         if !matches!(graph.def.node(node.local)?.params, NodeParams::Child(_)) {
             return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        if with.has_memory_nodes() {
+            return Err(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
         }
         let child = graph.parts_mut(node.local).first_mut().ok_or(CUDA_ERROR_INVALID_VALUE)?;
         let merged = super::update::merge(child, with, manner)

@@ -101,6 +101,11 @@ impl ExecGraph {
         self.parts.values().flatten()
     }
 
+    /// Whether it, or a part of it, allocates or frees.
+    pub(crate) fn has_memory_nodes(&self) -> bool {
+        self.def.has_memory_nodes() || self.all_parts().any(ExecGraph::has_memory_nodes)
+    }
+
     /// Whether a node is turned off.
     pub(crate) fn is_disabled(&self, node: LocalId) -> bool {
         self.disabled.contains(&node)

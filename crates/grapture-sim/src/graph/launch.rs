@@ -15,6 +15,7 @@ use super::params::NodeParams;
 use super::plan::{LaunchPlace, Plan};
 use super::store::ExecId;
 use super::work::GraphWork;
+use crate::capture;
 use crate::context::ContextCore;
 use crate::engine::{Batch, TaskId};
 use crate::event::Recorded;
@@ -58,6 +59,7 @@ impl State {
         let last = batch.submit(ends, &context, Work::Empty);
         hold_users(&mut batch, &graph, &context, last);
         drop(batch);
+        capture::join_by_launch(self, stream, &plan.waits)?;
         self.record_marks(&plan, &tasks.all);
         stream::replace_last(self, stream, last)?;
         let this = self.graphs.exec_mut(exec)?;

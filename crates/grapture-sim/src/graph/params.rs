@@ -14,7 +14,7 @@ use super::batch::BatchNode;
 use super::conditional::ConditionalNode;
 use super::memory::Allocation;
 use super::store::GraphId;
-use crate::context::{Context, ContextCore};
+use crate::context::ContextCore;
 use crate::event::Event;
 use crate::handle::Id;
 use crate::module::Kernel;
@@ -37,8 +37,8 @@ pub(crate) struct KernelNode {
     /// The addresses of the arguments inside the launch's own copy of them. They stay good as long
     /// as the node has these parameters.
     pub(crate) arguments: Arc<[usize]>,
-    /// The kernel of a library that the node was made by, and the context it was asked for.
-    pub(crate) library: Option<(Id<Kernel>, Id<Context>)>,
+    /// The kernel of a library that the node was made by.
+    pub(crate) library: Option<Id<Kernel>>,
 }
 
 impl KernelNode {

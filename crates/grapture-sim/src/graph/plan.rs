@@ -54,6 +54,8 @@ pub(crate) struct Plan {
     pub(crate) steps: Vec<Step>,
     /// The steps that record events.
     pub(crate) marks: Vec<Mark>,
+    /// The events that steps wait for as they were recorded before the launch.
+    pub(crate) waits: Vec<Id<Event>>,
 }
 
 impl Plan {
@@ -167,6 +169,7 @@ impl Planner<'_> {
                         (own, Work::Empty)
                     }
                     None => {
+                        self.plan.waits.push(*event);
                         let (task, work) = self.wait(*event);
                         also = task;
                         (own, work)
@@ -245,7 +248,7 @@ pub(super) mod tests {
             after: after.to_vec(),
             also: None,
         };
-        Plan { steps: after.iter().map(step).collect(), marks: Vec::new() }
+        Plan { steps: after.iter().map(step).collect(), ..Plan::default() }
     }
 
     #[test]

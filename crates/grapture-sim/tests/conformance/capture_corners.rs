@@ -21,6 +21,8 @@ tiers! {
         a_programmatic_edge_alone_is_a_join,
         a_kernel_behind_a_programmatic_edge_is_a_join,
         an_external_wait_for_an_event_of_an_ended_capture,
+        a_launch_joins_the_capture_of_an_event_that_it_waits_for,
+        a_launch_joins_no_capture_that_is_over_or_broken,
     }
     bare {
         the_end_of_the_primary_context_leaves_the_captures_of_another,
@@ -255,4 +257,79 @@ fn an_external_wait_for_an_event_of_an_ended_capture(rig: &Rig) {
     assert_eq!(waits(), (1, 2, 901));
     rig.record(rig.event, rig.other);
     assert_eq!(waits(), (0, 1, 0));
+}
+
+/// A graph that waits for the rig's event, in a child graph if asked, and then fills a word.
+fn waiting_graph(rig: &Rig, within: bool) -> CUgraph {
+    let graph = rig.new_graph();
+    let wait: CUgraphNode = if within {
+        let inner = rig.new_graph();
+        let _wait: CUgraphNode = make!(rig, cuGraphAddEventWaitNode(inner, null(), 0, rig.event));
+        let node = make!(rig, cuGraphAddChildGraphNode(graph, null(), 0, inner));
+        ok!(rig, cuGraphDestroy(inner));
+        node
+    } else {
+        make!(rig, cuGraphAddEventWaitNode(graph, null(), 0, rig.event))
+    };
+    let fill = CUDA_MEMSET_NODE_PARAMS_v1 {
+        dst: rig.buffer,
+        pitch: 0,
+        value: 77,
+        elementSize: 4,
+        width: 1,
+        height: 1,
+    };
+    let context = rig.context;
+    let _fill: CUgraphNode = make!(rig, cuGraphAddMemsetNode(graph, &wait, 1, &fill, context));
+    graph
+}
+
+/// The graph runs, and the stream of the launch is in the capture then, behind the event.
+fn a_launch_joins_the_capture_of_an_event_that_it_waits_for(rig: &Rig) {
+    let (s, origin) = (rig.stream, rig.new_stream(1));
+    for (within, mode) in [(false, GLOBAL), (false, RELAXED), (true, GLOBAL), (true, RELAXED)] {
+        let graph = waiting_graph(rig, within);
+        let exec = rig.instantiate(graph);
+        rig.fill_word(0, 1, s);
+        rig.sync(s);
+        rig.begin(origin, mode);
+        rig.fill_word(1, 1, origin);
+        assert_eq!(rig.record(rig.event, origin), 0);
+        assert_eq!(cu!(rig, cuGraphLaunch(exec, s)), 0);
+        let (node, captured) = dependency(rig, s);
+        assert_eq!((node, captured), dependency(rig, origin));
+        rig.fill_word(2, 1, s);
+        assert_eq!(rig.shape(captured), "2 2 | 0>1");
+        assert_eq!(cu!(rig, cuGraphLaunch(exec, s)), 900);
+        assert_eq!([rig.status(s), rig.status(origin)], [2, 2]);
+        assert_eq!((rig.end(origin).0, rig.status(s)), (901, 0));
+        rig.sync(s);
+        assert_eq!(rig.read_word(0), 77);
+        rig.release(graph, exec);
+    }
+    ok!(rig, cuStreamDestroy_v2(origin));
+}
+
+fn a_launch_joins_no_capture_that_is_over_or_broken(rig: &Rig) {
+    let (s, origin) = (rig.stream, rig.new_stream(1));
+    for broken in [false, true] {
+        let graph = waiting_graph(rig, false);
+        let exec = rig.instantiate(graph);
+        rig.begin(origin, RELAXED);
+        rig.fill_word(1, 1, origin);
+        assert_eq!(rig.record(rig.event, origin), 0);
+        if broken {
+            break_capture(rig, origin);
+        } else {
+            rig.end_and_count(origin);
+        }
+        assert_eq!(cu!(rig, cuGraphLaunch(exec, s)), 0);
+        assert_eq!([rig.status(s), rig.status(origin)], [0, if broken { 2 } else { 0 }]);
+        if broken {
+            assert_eq!(rig.end(origin).0, 901);
+        }
+        rig.sync(s);
+        rig.release(graph, exec);
+    }
+    ok!(rig, cuStreamDestroy_v2(origin));
 }

@@ -15,6 +15,7 @@ tiers! {
         fills_of_nothing_and_of_no_context,
         copies_of_nothing_and_of_no_context,
         a_kernel_by_its_library_handle_needs_no_context,
+        a_kernel_by_its_function_tells_its_context,
         copies_of_any_memory_tell_their_kinds,
         an_allocation_has_one_free_node,
         a_graph_that_is_instantiated_gets_no_free_node,
@@ -283,6 +284,29 @@ fn a_kernel_by_its_library_handle_needs_no_context(rig: &Rig) {
     ok!(rig, cuGraphDestroy(graph));
     ok!(rig, cuLibraryUnload(library));
     assert_eq!((code, what), (0, (false, true, true)));
+}
+
+fn a_kernel_by_its_function_tells_its_context(rig: &Rig) {
+    let module = rig.module(PTX);
+    let graph = rig.new_graph();
+    let params = CUDA_KERNEL_NODE_PARAMS_v2 {
+        func: rig.function(module, "noarg"),
+        ctx: rig.context,
+        gridDimX: 1,
+        gridDimY: 1,
+        gridDimZ: 1,
+        blockDimX: 1,
+        blockDimY: 1,
+        blockDimZ: 1,
+        ..Default::default()
+    };
+    let node: CUgraphNode = make!(rig, cuGraphAddKernelNode_v2(graph, null(), 0, &params));
+    let mut told = CUDA_KERNEL_NODE_PARAMS_v2::default();
+    assert_eq!(cu!(rig, cuGraphKernelNodeGetParams_v2(node, &mut told)), 0);
+    let what = (told.func == params.func, told.kern.is_null(), told.ctx == rig.context);
+    assert_eq!(what, (true, true, true));
+    ok!(rig, cuGraphDestroy(graph));
+    ok!(rig, cuModuleUnload(module));
 }
 
 fn copies_of_any_memory_tell_their_kinds(rig: &Rig) {

@@ -83,6 +83,15 @@ rules! { both;
             ok!(rig, cuGraphDestroy(graph));
         }
     }
+    late_memory_is_freed_beside_what_was_instantiated(rig) {
+        let graph = rig.new_graph();
+        let (_, early) = allocation(rig, graph);
+        assert_eq!(free(rig, graph, &[], early), 0);
+        ok!(rig, cuGraphExecDestroy(rig.instantiate(graph)));
+        let (_, late) = allocation(rig, graph);
+        assert_eq!(saw("late", free(rig, graph, &[], late)), 0);
+        ok!(rig, cuGraphDestroy(graph));
+    }
     frees_of_what_is_no_allocation(rig) {
         let graph = rig.new_graph();
         let (node, address) = allocation(rig, graph);

@@ -17,11 +17,23 @@ tiers! {
         names_within_stay_after_an_update,
         an_embedded_graph_is_taken_again,
         names_within_are_found_in_copies,
+        what_is_embedded_beside_a_condition_is_not_copied,
+        a_graph_that_allocates_is_not_taken_again,
     }
 }
 
 fn child(rig: &Rig, graph: CUgraph, child: CUgraph) -> CUgraphNode {
     make!(rig, cuGraphAddChildGraphNode(graph, null(), 0, child))
+}
+
+/// A node that takes a graph as it is.
+fn moved(rig: &Rig, graph: CUgraph, child: CUgraph) -> CUgraphNode {
+    let mut params = CUgraphNodeParams { type_: CU_GRAPH_NODE_TYPE_GRAPH, ..Default::default() };
+    params.__bindgen_anon_1.graph = CUDA_CHILD_GRAPH_NODE_PARAMS {
+        graph: child,
+        ownership: CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE,
+    };
+    make!(rig, cuGraphAddNode_v2(graph, null(), null(), 0, &mut params))
 }
 
 fn embedded(rig: &Rig, node: CUgraphNode) -> CUgraph {
@@ -132,12 +144,7 @@ fn nodes_of_a_moved_graph_are_set(rig: &Rig) {
     let steering = Steering::new(rig);
     let (inner, outer) = (rig.new_graph(), rig.new_graph());
     let node = steering.adds(inner, &[], 0, 1);
-    let mut params = CUgraphNodeParams { type_: CU_GRAPH_NODE_TYPE_GRAPH, ..Default::default() };
-    params.__bindgen_anon_1.graph = CUDA_CHILD_GRAPH_NODE_PARAMS {
-        graph: inner,
-        ownership: CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE,
-    };
-    let embeds: CUgraphNode = make!(rig, cuGraphAddNode_v2(outer, null(), null(), 0, &mut params));
+    let embeds = moved(rig, outer, inner);
     assert_eq!((embedded(rig, embeds) == inner, rig.nodes(inner)[0] == node), (true, true));
     let exec = rig.instantiate(outer);
     assert_eq!(set(rig, &steering, exec, node, 10), 0);
@@ -218,4 +225,53 @@ fn names_within_are_found_in_copies(rig: &Rig) {
     for graph in [inner, outer, clone] {
         ok!(rig, cuGraphDestroy(graph));
     }
+}
+
+/// The handles of a graph bar copies of all that is embedded in it, at any depth.
+fn what_is_embedded_beside_a_condition_is_not_copied(rig: &Rig) {
+    let steering = Steering::new(rig);
+    let (step, middle, outer) = (adding(rig, &steering), rig.new_graph(), rig.new_graph());
+    child(rig, middle, step);
+    let within = embedded(rig, child(rig, outer, middle));
+    let deep = embedded(rig, rig.nodes(within)[0]);
+    let copy = |graph| {
+        let mut clone = null_mut();
+        let code = cu!(rig, cuGraphClone(&mut clone, graph));
+        if !clone.is_null() {
+            ok!(rig, cuGraphDestroy(clone));
+        }
+        code
+    };
+    let before = copy(within);
+    let condition = handle(rig, outer, 1);
+    let beside = copy(within);
+    let (_, [body]) = branch(rig, outer, &[], condition, IF);
+    let of_body = embedded(rig, child(rig, body, middle));
+    let deep_in_body = embedded(rig, rig.nodes(of_body)[0]);
+    let codes = [within, of_body, deep_in_body, deep, step].map(copy);
+    assert_eq!((before, beside, codes), (0, 801, [801, 801, 801, 801, 0]));
+    for graph in [step, middle, outer] {
+        ok!(rig, cuGraphDestroy(graph));
+    }
+}
+
+/// Its nodes can be set, and the whole graph can be updated.
+fn a_graph_that_allocates_is_not_taken_again(rig: &Rig) {
+    let steering = Steering::new(rig);
+    let (inner, outer) = (rig.new_graph(), rig.new_graph());
+    let mut params = CUDA_MEM_ALLOC_NODE_PARAMS { bytesize: 512, ..Default::default() };
+    params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    params.poolProps.location.type_ = CU_MEM_LOCATION_TYPE_DEVICE;
+    let (mut allocation, mut free) = (null_mut(), null_mut());
+    ok!(rig, cuGraphAddMemAllocNode(&mut allocation, inner, null(), 0, &mut params));
+    let node = steering.adds(inner, &[allocation], 0, 1);
+    ok!(rig, cuGraphAddMemFreeNode(&mut free, inner, &node, 1, params.dptr));
+    let embeds = moved(rig, outer, inner);
+    let exec = rig.instantiate(outer);
+    assert_eq!(set(rig, &steering, exec, node, 5), 0);
+    assert_eq!(adds(rig, exec), 5);
+    assert_eq!(cu!(rig, cuGraphExecChildGraphNodeSetParams(exec, embeds, inner)), 910);
+    let mut info = CUgraphExecUpdateResultInfo::default();
+    assert_eq!(cu!(rig, cuGraphExecUpdate_v2(exec, outer, &mut info)), 0);
+    rig.release(outer, exec);
 }

@@ -40,7 +40,7 @@ pub fn branch(walk: &mut Walk) {
         // SAFETY: the node was added, so the driver made an array of so many bodies, which lives as
         // long as the node.
         let bodies = unsafe { std::slice::from_raw_parts(made.phGraph_out, made.size as usize) };
-        for raw in bodies.to_vec() {
+        for raw in bodies.iter().copied() {
             let number = walk.number();
             walk.bodies.push((graph.number, Graph { number, raw }));
         }
