@@ -10,8 +10,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use grapture::{
-    CU_STREAM_CAPTURE_MODE_RELAXED, CacheLimits, Context, DeviceBuffer, Driver, FillNode, Graph,
-    GraphCache, Kernel, Stream, StreamGraphCapture,
+    BufferSlotMut, CU_STREAM_CAPTURE_MODE_RELAXED, CacheLimits, Context, DeviceBuffer, Driver,
+    FillNode, Graph, GraphCache, Kernel, Slot, Stream, StreamGraphCapture,
 };
 use idle::KERNELS;
 
@@ -36,6 +36,7 @@ fn changes(context: &Context, kernel: &Kernel, word: &mut DeviceBuffer<u32>, str
         let fill_node = FillNode::new(word, 1).unwrap();
         exec.node(fill).unwrap().set_fill(fill_node).unwrap();
     });
+    sets(context, kernel, word);
     let cache = GraphCache::new(context, CacheLimits::new().entries(64));
     for batch in 0..64_u32 {
         cache.get_or_capture((batch, 4096_u32), stream, |_| Ok(())).unwrap();
@@ -45,6 +46,31 @@ fn changes(context: &Context, kernel: &Kernel, word: &mut DeviceBuffer<u32>, str
         batch = (batch + 1) % 64;
         black_box(cache.get(&(black_box(batch), 4096)));
     });
+}
+
+/// Slots of one node and of 1,000.
+fn sets(context: &Context, kernel: &Kernel, word: &mut DeviceBuffer<u32>) {
+    let mut other = DeviceBuffer::<u32>::zeroed(context, 1).unwrap();
+    for nodes in [1, 1_000] {
+        let (value, mut memory) = (Slot::new(1u32), BufferSlotMut::new(word));
+        let mut graph = Graph::new(context).unwrap();
+        for _ in 0..nodes {
+            let launch = kernel.launch_builder(1, 32).arg_mut(&mut memory).slot(&value);
+            // SAFETY: `add` takes the address of a word and a value.
+            unsafe { graph.add_kernel(launch, &[]) }.unwrap();
+        }
+        let mut exec = graph.into_exec().unwrap();
+        let mut next = 0u32;
+        report(&format!("GraphExec::set, a value in {nodes}"), || {
+            next = next.wrapping_add(1);
+            exec.set(&value, black_box(next)).unwrap();
+        });
+        report(&format!("GraphExec::set, memory in {nodes}"), || {
+            next = next.wrapping_add(1);
+            let memory_now = if next.is_multiple_of(2) { &mut *word } else { &mut other };
+            exec.set(&memory, memory_now).unwrap();
+        });
+    }
 }
 
 fn measure(driver: &Driver) {

@@ -211,6 +211,12 @@ impl Context {
         if asked == CUDA_SUCCESS && current == self.inner.raw {
             return call(functions).map_err(|error| self.explain(error));
         }
+        self.pushed(call)
+    }
+
+    /// Runs `call` with this context pushed.
+    fn pushed<R>(&self, call: impl FnOnce(&Functions) -> CudaResult<R>) -> CudaResult<R> {
+        let functions = self.functions();
         // SAFETY: the context is alive (this handle), so it can be made current.
         self.check(unsafe { (functions.cuCtxPushCurrent_v2)(self.inner.raw) })?;
         let _pop = Pop { functions };
@@ -283,7 +289,7 @@ impl Context {
         let mut current = std::ptr::null_mut();
         // SAFETY: the out-pointer is a live local.
         let asked = check(unsafe { (functions.cuCtxGetCurrent)(&mut current) });
-        if asked.is_ok() && current == self.inner.raw { call(functions) } else { self.enter(call) }
+        if asked.is_ok() && current == self.inner.raw { call(functions) } else { self.pushed(call) }
     }
 
     /// [`enter`](Context::enter) with the thread's capture mode relaxed: for calls that a capture

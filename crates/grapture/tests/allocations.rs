@@ -7,8 +7,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use grapture::{
-    CU_STREAM_CAPTURE_MODE_RELAXED, Context, CudaResult, DeviceBuffer, GraphExec, Kernel, Stream,
-    StreamGraphCapture,
+    BufferSlotMut, CU_STREAM_CAPTURE_MODE_RELAXED, Context, CudaResult, DeviceBuffer, Graph,
+    GraphExec, Kernel, Slot, Stream, StreamGraphCapture,
 };
 
 thread_local! {
@@ -126,6 +126,30 @@ fn sim_a_launch_that_runs_allocates_nothing() -> CudaResult<()> {
     program.launch()?;
     let (launched, count) = counted(|| program.launch());
     launched?;
+    assert_eq!(count, 0);
+    Ok(())
+}
+
+#[test]
+fn sim_a_set_of_a_slot_allocates_nothing() -> CudaResult<()> {
+    let Program { kernel, mut word, .. } = Program::new()?;
+    let mut other = DeviceBuffer::<u32>::zeroed(word.context(), 1)?;
+    let (value, mut memory) = (Slot::new(1u32), BufferSlotMut::new(&mut word));
+    let mut graph = Graph::new(word.context())?;
+    for _ in 0..3 {
+        let launch = kernel.launch_builder(1, 32).arg_mut(&mut memory).slot(&value);
+        // SAFETY: nothing runs.
+        unsafe { graph.add_kernel(launch, &[]) }?;
+    }
+    let mut exec = graph.into_exec()?;
+    // The first has a list made of what slots are set to.
+    exec.set(&memory, &mut other)?;
+    let (set, count) = counted(|| {
+        exec.set(&value, 2)?;
+        exec.set(&memory, &mut word)?;
+        exec.set(&memory, &mut other)
+    });
+    set?;
     assert_eq!(count, 0);
     Ok(())
 }

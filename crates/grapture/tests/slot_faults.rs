@@ -68,8 +68,35 @@ fn run(exec: &GraphExec, words: [&mut DeviceBuffer<u32>; 2], stream: &Stream) ->
     words.map(|word| word.to_vec(stream).unwrap()[0])
 }
 
-/// Makes a set of three slots fail at its nth driver call, `times` times; gives how many it makes.
-fn fail_a_set(nth: Option<u64>, code: grapture_sys::CUresult) -> u64 {
+/// The slots of three steps.
+struct Slots<'a> {
+    word: &'a BufferSlotMut<u32>,
+    factor: Slot<u32>,
+    value: Slot<u32>,
+}
+
+/// A set, and what it has the steps make of the two words and the values be.
+type Set = fn(&mut GraphExec, &Slots<'_>, &mut DeviceBuffer<u32>) -> CudaResult<()>;
+
+/// Three slots together, and each kind of slot by itself.
+const SETS: [(Set, [u32; 2], (u32, u32)); 3] = [
+    (
+        |exec, slots, memory| {
+            exec.patch().set(slots.word, memory).set(&slots.factor, 5).set(&slots.value, 7).apply()
+        },
+        [1, 342],
+        (5, 7),
+    ),
+    (|exec, slots, memory| exec.set(slots.word, memory), [1, 29], (2, 3)),
+    (|exec, slots, _| exec.set(&slots.factor, 5), [218, 1], (5, 3)),
+];
+
+/// Makes a set fail at its nth driver call; gives how many it makes.
+fn fail_a_set(
+    (set, words, values): (Set, [u32; 2], (u32, u32)),
+    nth: Option<u64>,
+    code: grapture_sys::CUresult,
+) -> u64 {
     let (sim, setup) = simulation(SimConfig::new());
     let stream = setup.stream();
     let (mut a, mut b) = (zeroed(&setup), zeroed(&setup));
@@ -81,17 +108,13 @@ fn fail_a_set(nth: Option<u64>, code: grapture_sys::CUresult) -> u64 {
     if let Some(nth) = nth {
         sim.fail_any(nth, code);
     }
-    let set = exec.patch().set(&word, &mut b).set(&factor, 5).set(&value, 7).apply();
+    let slots = Slots { word: &word, factor: factor.clone(), value: value.clone() };
+    let set = set(&mut exec, &slots, &mut b);
     let made = sim.total_calls() - before;
     sim.clear_failures();
-    let ran = run(&exec, [&mut a, &mut b], &stream);
-    let expected = match set {
-        Ok(()) => [1, three(5, 7)],
-        Err(_) => [three(2, 3), 1],
-    };
-    assert_eq!(ran, expected, "call {nth:?}: {set:?}");
-    let values = (exec.get(&factor).unwrap(), exec.get(&value).unwrap());
-    assert_eq!(values, if set.is_ok() { (5, 7) } else { (2, 3) });
+    let (words, values) = if set.is_ok() { (words, values) } else { ([three(2, 3), 1], (2, 3)) };
+    assert_eq!(run(&exec, [&mut a, &mut b], &stream), words, "call {nth:?}: {set:?}");
+    assert_eq!((exec.get(&factor).unwrap(), exec.get(&value).unwrap()), values);
     // The next set works.
     exec.patch().set(&word, &mut b).set(&factor, 1).set(&value, 1).apply().unwrap();
     assert_eq!(run(&exec, [&mut a, &mut b], &stream), [1, 4]);
@@ -104,10 +127,12 @@ fn fail_a_set(nth: Option<u64>, code: grapture_sys::CUresult) -> u64 {
 #[test]
 fn sim_a_set_that_fails_leaves_all_nodes() {
     for code in [CUDA_ERROR_UNKNOWN, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE] {
-        let calls = fail_a_set(None, code);
-        assert!(calls >= 3);
-        for nth in 1..=calls {
-            fail_a_set(Some(nth), code);
+        for set in SETS {
+            let calls = fail_a_set(set, None, code);
+            assert!(calls >= 3);
+            for nth in 1..=calls {
+                fail_a_set(set, Some(nth), code);
+            }
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::graph::launch_attributes::LaunchAttributes;
 use crate::graph::source::Source;
 use crate::graph::{Graph, GraphKey, InstantiateFlags};
 use crate::host_function;
-use crate::memory::Launching;
+use crate::memory::{BufferInner, Launching};
 use crate::operation::{Operation, OperationKind};
 use crate::pinned::PinnedInner;
 use crate::raw_event::RawEvent;
@@ -133,6 +133,15 @@ impl GraphExec {
     pub(super) fn owners_mut(&mut self) -> &mut ExecOwners {
         self.graph();
         &mut self.owners
+    }
+
+    /// Keeps memory for a slot that is set to it. None: what is kept for it is that already.
+    #[inline]
+    pub(super) fn bind_memory(&mut self, slot: u64, memory: Option<Arc<BufferInner>>) {
+        if let Some(memory) = memory {
+            self.graph();
+            self.owners.bind(slot, memory, self.context.driver());
+        }
     }
 
     /// The context.

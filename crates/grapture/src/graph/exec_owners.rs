@@ -157,17 +157,20 @@ impl ExecOwners {
         }
     }
 
-    /// Keeps the memory that a slot is set to, in the place of what it was set to before. What the
-    /// graph owns is kept with that.
-    pub(super) fn bind(&mut self, slot: u64, memory: &Arc<BufferInner>, driver: &Driver) {
+    /// Whether it keeps this memory for the slot already.
+    #[inline]
+    pub(super) fn is_bound(&self, slot: u64, memory: &Arc<BufferInner>) -> bool {
         let is_bound =
             |bound: &BoundMemory| bound.slot == slot && Arc::ptr_eq(&bound.memory, memory);
-        if self.changed.as_ref().is_some_and(|changed| changed.bound.iter().any(is_bound)) {
-            return;
-        }
+        self.changed.as_ref().is_some_and(|changed| changed.bound.iter().any(is_bound))
+    }
+
+    /// Keeps the memory that a slot is set to, in the place of what it was set to before. What the
+    /// graph owns is kept with that.
+    pub(super) fn bind(&mut self, slot: u64, memory: Arc<BufferInner>, driver: &Driver) {
         self.settle();
         let changed = self.changed.get_or_insert_default();
-        let new = BoundMemory { slot, memory: memory.clone(), after: changed.launched };
+        let new = BoundMemory { slot, memory, after: changed.launched };
         match changed.bound.iter_mut().find(|bound| bound.slot == slot) {
             Some(bound) => {
                 let old = mem::replace(bound, new);
@@ -217,6 +220,7 @@ impl ExecOwners {
     }
 
     /// Takes note of a launch since the last change.
+    #[inline]
     fn settle(&mut self) {
         match mem::take(self.last_launch.get_mut()) {
             LastLaunch::Never => {}

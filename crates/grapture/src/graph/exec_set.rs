@@ -1,19 +1,23 @@
 //! Setting the slots of an executable.
 
 use std::fmt;
+use std::sync::Arc;
 
 use bytemuck::Pod;
 use grapture_sys::{CUgraph, CUgraphNode, CUresult, Function, Functions};
 
 use crate::error::{CudaError, CudaResult, check};
 use crate::graph::exec_node::is_refusal;
-use crate::graph::exec_slots::{ExecSlots, Params, Patched, SlotTable, not_used};
+use crate::graph::exec_owners::ExecOwners;
+use crate::graph::exec_slots::{ExecSlots, Patched, SlotTable, not_used};
+use crate::graph::slot_params::Params;
 use crate::graph::slots::Twins;
 use crate::graph::update_error::UpdateError;
 use crate::graph::{Graph, GraphExec, UpdateReason};
 use crate::launch::before_contexts;
+use crate::memory::BufferInner;
 use crate::retain::{Owners, Share};
-use crate::slot::{Slot, SlotChange, SlotValue, Value};
+use crate::slot::{Identity, Slot, SlotChange, SlotValue, Value, Written};
 
 impl GraphExec {
     /// Sets a slot, in every node of the executable that uses it, for the launches to come: those in
@@ -41,7 +45,7 @@ impl GraphExec {
     #[doc(alias = "cuGraphExecKernelNodeSetParams")]
     #[inline]
     pub fn set<S, V: SlotValue<S>>(&mut self, slot: &S, value: V) -> CudaResult<()> {
-        self.set_slots(&[value.change(slot)?])
+        value.with(slot, |change| self.set_slot(change))
     }
 
     /// Sets several slots at once: all of them or, if something fails, none. A node that uses more
@@ -85,7 +89,50 @@ impl GraphExec {
         slots.table.value(slot)?.read().ok_or_else(|| not_used(slot))
     }
 
-    fn set_slots(&mut self, changes: &[SlotChange]) -> CudaResult<()> {
+    /// Sets one slot: in one pass over its nodes, if it is nothing but arguments of kernels.
+    fn set_slot(&mut self, change: SlotChange<'_>) -> CudaResult<()> {
+        let versioned = self.context.driver().has(Function::cuGraphExecKernelNodeSetParams_v2);
+        // It is counted before the driver writes: an atomic exchange waits for all that.
+        let kept = to_keep(self.owners(), change);
+        let Some(slots) = &mut self.slots else { return Err(not_used(change.slot)) };
+        let Some(mut one) = slots.table.one(change.slot)?.filter(|_| versioned) else {
+            return self.set_slots(&[change]);
+        };
+        one.check(change.value)?;
+        let mut reached = 0;
+        let given = self.context.entered(|functions| {
+            one.set(change.value, |node, params| {
+                reached += 1;
+                // SAFETY: as in `give`.
+                check(unsafe {
+                    (functions.cuGraphExecKernelNodeSetParams_v2)(self.raw, node, params)
+                })
+            })
+        });
+        if let Err(error) = given {
+            return Err(self.take_back_one(change, reached, error));
+        }
+        one.commit(change.value);
+        self.changed();
+        self.bind_memory(change.slot.number(), kept);
+        Ok(())
+    }
+
+    #[cold]
+    fn take_back_one(
+        &mut self,
+        change: SlotChange<'_>,
+        reached: usize,
+        error: CudaError,
+    ) -> CudaError {
+        let Some(mut slots) = self.slots.take() else { return error };
+        let nodes = slots.table.affected(&[change]).iter().take(reached).copied().collect();
+        let error = self.take_back(&mut slots.table, &[change], nodes, error);
+        self.slots = Some(slots);
+        error
+    }
+
+    fn set_slots(&mut self, changes: &[SlotChange<'_>]) -> CudaResult<()> {
         let mut slots = self.slots.take();
         let set = match (&mut slots, changes) {
             (Some(slots), _) => self.set_in(&mut slots.table, changes),
@@ -96,7 +143,7 @@ impl GraphExec {
         set
     }
 
-    fn set_in(&mut self, table: &mut SlotTable, changes: &[SlotChange]) -> CudaResult<()> {
+    fn set_in(&mut self, table: &mut SlotTable, changes: &[SlotChange<'_>]) -> CudaResult<()> {
         changes.iter().try_for_each(|change| table.check(change))?;
         table.write(changes);
         let nodes = table.affected(changes);
@@ -109,10 +156,8 @@ impl GraphExec {
         self.changed();
         table.commit(changes);
         for change in changes {
-            if let Value::Memory(bound) = &change.value {
-                let context = self.context.clone();
-                self.owners_mut().bind(change.slot.number(), &bound.owner, context.driver());
-            }
+            let kept = to_keep(self.owners(), *change);
+            self.bind_memory(change.slot.number(), kept);
         }
         Ok(())
     }
@@ -141,16 +186,17 @@ impl GraphExec {
     #[inline]
     unsafe fn give_node(&self, functions: &Functions, versioned: bool, node: &Patched) -> CUresult {
         match &node.params {
-            Params::Kernel(params, _) if versioned => {
+            Params::Kernel(params) if versioned => {
                 // SAFETY: the caller's promise.
                 unsafe { (functions.cuGraphExecKernelNodeSetParams_v2)(self.raw, node.raw, params) }
             }
-            Params::Kernel(params, _) => {
+            Params::Kernel(params) => {
                 let old = before_contexts(params);
                 // SAFETY: the caller's promise.
                 unsafe { (functions.cuGraphExecKernelNodeSetParams)(self.raw, node.raw, &old) }
             }
             Params::Copy(params, context) => {
+                let params = &raw const **params;
                 // SAFETY: the caller's promise.
                 unsafe {
                     (functions.cuGraphExecMemcpyNodeSetParams)(self.raw, node.raw, params, *context)
@@ -171,7 +217,7 @@ impl GraphExec {
     fn take_back(
         &mut self,
         table: &mut SlotTable,
-        changes: &[SlotChange],
+        changes: &[SlotChange<'_>],
         mut nodes: Vec<usize>,
         error: CudaError,
     ) -> CudaError {
@@ -185,8 +231,8 @@ impl GraphExec {
             tracing::error!(%again, "slots could not be set back: the executable is half changed");
             let mut owners = Owners::here();
             for change in changes {
-                if let Value::Memory(bound) = &change.value {
-                    owners.retain_memory(&bound.owner);
+                if let Written::Memory(memory) = change.value {
+                    owners.retain_memory(memory.owner);
                 }
             }
             self.owners_mut().keep(Share::new(owners));
@@ -209,6 +255,17 @@ impl GraphExec {
             Some(graph) => UpdateError::of_node(graph, node, error.code()).into(),
             None => error,
         }
+    }
+}
+
+/// The memory of a change that nothing keeps for its slot yet.
+#[inline]
+fn to_keep(owners: &ExecOwners, change: SlotChange<'_>) -> Option<Arc<BufferInner>> {
+    match change.value {
+        Written::Memory(memory) if !owners.is_bound(change.slot.number(), memory.owner) => {
+            Some(memory.owner.clone())
+        }
+        _ => None,
     }
 }
 
@@ -289,16 +346,16 @@ impl GraphExec {
 #[must_use = "nothing is set before `apply`"]
 pub struct SlotPatch<'a> {
     exec: &'a mut GraphExec,
-    changes: CudaResult<Vec<SlotChange>>,
+    changes: CudaResult<Vec<(Identity, Value)>>,
 }
 
 impl SlotPatch<'_> {
     /// One more slot, and its value. Of a slot that is named twice the last value counts.
     pub fn set<S, V: SlotValue<S>>(mut self, slot: &S, value: V) -> Self {
         if let Ok(changes) = &mut self.changes {
-            match value.change(slot) {
+            match value.with(slot, |change| Ok((change.slot, Value::from(change.value)))) {
                 Ok(change) => {
-                    changes.retain(|known| known.slot != change.slot);
+                    changes.retain(|(known, _)| *known != change.0);
                     changes.push(change);
                 }
                 Err(error) => self.changes = Err(error),
@@ -313,7 +370,9 @@ impl SlotPatch<'_> {
     ///
     /// As [`GraphExec::set`], for the first that is wrong; none is set then.
     pub fn apply(self) -> CudaResult<()> {
-        self.exec.set_slots(&self.changes?)
+        let changes = self.changes?;
+        let lent = changes.iter().map(|(slot, value)| SlotChange::of(*slot, value.written()));
+        self.exec.set_slots(&lent.collect::<Vec<_>>())
     }
 }
 

@@ -2,15 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::ffi::c_void;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use bytemuck::Pod;
 use grapture_sys::{
-    CUDA_ERROR_INVALID_VALUE, CUDA_KERNEL_NODE_PARAMS_v2, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS,
-    CUcontext, CUdeviceptr, CUgraph, CUgraphNode,
+    CUDA_ERROR_INVALID_VALUE, CUDA_KERNEL_NODE_PARAMS_v2, CUdeviceptr, CUgraph, CUgraphNode,
 };
 use smallvec::SmallVec;
 
@@ -19,8 +16,10 @@ use crate::dim3::Dim3;
 use crate::error::{CudaError, CudaResult};
 use crate::graph::copy_node::check_overlap;
 use crate::graph::exec_node::unknown;
+use crate::graph::slot_params::{Arguments, Params, Place};
 use crate::graph::{Graph, NodeId, NodeNames};
-use crate::slot::{Bound, Identity, SlotChange, SlotWork, Target, Value, Work, no_rectangle};
+use crate::memory::RawSlice;
+use crate::slot::{Identity, SlotChange, SlotWork, Target, Value, Work, Written, no_rectangle};
 use crate::stream::other_context_than;
 
 /// The slots of an executable, and by whose nodes they are named.
@@ -34,6 +33,9 @@ pub(super) struct ExecSlots {
 #[derive(Default)]
 pub(super) struct SlotTable {
     nodes: Vec<Patched>,
+    arguments: Arguments,
+    /// Of each node, what a set has no need of.
+    origins: Vec<Origin>,
     slots: HashMap<u64, State, BuildHasherDefault<Spread>>,
     /// Whether the executable has no graph for itself whose nodes name its own.
     nameless: bool,
@@ -41,26 +43,30 @@ pub(super) struct SlotTable {
 
 /// A node that uses slots, with its parameters as they are now.
 pub(super) struct Patched {
-    path: SmallVec<[CUgraphNode; 1]>,
     pub(super) raw: CUgraphNode,
     pub(super) params: Params,
-    made_of: Arc<SlotWork>,
 }
 
-pub(super) enum Params {
-    /// The arguments are owned here, and what the parameters point to.
-    Kernel(CUDA_KERNEL_NODE_PARAMS_v2, Arguments),
-    Copy(CUDA_MEMCPY3D, CUcontext),
-    Fill(CUDA_MEMSET_NODE_PARAMS, CUcontext),
+struct Origin {
+    path: SmallVec<[CUgraphNode; 1]>,
+    made_of: Arc<SlotWork>,
 }
 
 struct State {
     value: Current,
-    uses: Vec<(usize, Target)>,
+    /// Node by node.
+    uses: Vec<(usize, Place)>,
     /// The nodes of those, each once.
     nodes: Vec<usize>,
-    /// Whether a node has to be looked at again when it is set.
+    /// Whether a node has to be looked at again when it is set: not all uses are arguments.
     shapes: bool,
+}
+
+/// A slot that is nothing but arguments of kernels.
+pub(super) struct OneSlot<'a> {
+    nodes: &'a [Patched],
+    arguments: &'a mut Arguments,
+    state: &'a mut State,
 }
 
 /// What a slot is set to. Memory is kept alive by the owners of the executable, and not here.
@@ -96,28 +102,17 @@ impl Current {
         }
     }
 
+    /// What has been written already is taken for what the slot is set to.
     #[inline]
-    fn written(&self) -> Written<'_> {
-        match self {
-            Current::Bytes(bytes) => Written::Bytes(bytes),
-            Current::Memory { address, .. } => Written::Address(*address),
-        }
-    }
-}
-
-/// What is written into the parameters of a node.
-#[derive(Clone, Copy)]
-enum Written<'a> {
-    Bytes(&'a [u8]),
-    Address(CUdeviceptr),
-}
-
-impl<'a> From<&'a Value> for Written<'a> {
-    #[inline]
-    fn from(value: &'a Value) -> Written<'a> {
-        match value {
-            Value::Bytes(bytes) => Written::Bytes(bytes),
-            Value::Memory(bound) => Written::Address(bound.address),
+    fn replace(&mut self, new: Written<'_>) {
+        match (self, new) {
+            (Current::Bytes(old), Written::Bytes(new)) if old.len() == new.len() => {
+                old.copy_from_slice(new);
+            }
+            // Of the same context, and of the same kind where that counts: it was checked.
+            (Current::Memory { address, .. }, Written::Memory(new)) => *address = new.address,
+            // A slot has one type.
+            _ => {}
         }
     }
 }
@@ -180,27 +175,42 @@ impl SlotTable {
     pub(super) fn new(
         nodes: impl Iterator<Item = (Arc<SlotWork>, SmallVec<[CUgraphNode; 1]>)>,
     ) -> SlotTable {
-        let mut table = SlotTable::default();
-        for (work, path) in nodes {
+        let found: Vec<_> = nodes.collect();
+        let arguments = Arguments::for_all(found.iter().map(|(work, _)| &work.work));
+        let mut table = SlotTable { arguments, ..SlotTable::default() };
+        let mut at = 0;
+        for (made_of, path) in found {
             let Some(raw) = path.last().copied() else { continue };
-            let index = table.nodes.len();
-            for used in &work.uses {
-                let state = table.slots.entry(used.slot.number()).or_insert_with(|| State {
-                    value: Current::from(&used.initial),
-                    uses: Vec::new(),
-                    nodes: Vec::new(),
-                    shapes: false,
-                });
-                state.uses.push((index, used.target));
-                state.shapes |= !matches!(used.target, Target::Argument(_));
-                if state.nodes.last() != Some(&index) {
-                    state.nodes.push(index);
-                }
+            let mut params = Params::of(&made_of.work);
+            table.note_uses(&made_of, at);
+            if let (Params::Kernel(params), Work::Kernel(work)) = (&mut params, &made_of.work)
+                && let Some((array, end)) = table.arguments.place(at, work)
+            {
+                (params.kernelParams, at) = (array, end);
             }
-            let params = Params::of(&work.work);
-            table.nodes.push(Patched { path, raw, params, made_of: work });
+            table.nodes.push(Patched { raw, params });
+            table.origins.push(Origin { path, made_of });
         }
         table
+    }
+
+    /// Notes where the slots of the next node are written, whose arguments begin at a word.
+    fn note_uses(&mut self, node: &SlotWork, at: usize) {
+        let index = self.nodes.len();
+        for used in &node.uses {
+            let Some(place) = Place::of(used.target, &node.work, at) else { continue };
+            let state = self.slots.entry(used.slot.number()).or_insert_with(|| State {
+                value: Current::from(&used.initial),
+                uses: Vec::new(),
+                nodes: Vec::new(),
+                shapes: false,
+            });
+            state.uses.push((index, place));
+            state.shapes |= !matches!(used.target, Target::Argument(_));
+            if state.nodes.last() != Some(&index) {
+                state.nodes.push(index);
+            }
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -211,7 +221,7 @@ impl SlotTable {
     /// it.
     pub(super) fn forget(&mut self, node: CUgraphNode) {
         let gone = |index: &usize| {
-            self.nodes.get(*index).is_none_or(|patched| patched.path.contains(&node))
+            self.origins.get(*index).is_none_or(|origin| origin.path.contains(&node))
         };
         for state in self.slots.values_mut() {
             state.uses.retain(|(index, _)| !gone(index));
@@ -233,21 +243,27 @@ impl SlotTable {
         }
     }
 
-    /// Refuses what a slot cannot be set to.
+    /// A slot, for a set of it alone. None: it has to be looked at what it makes of the nodes.
     #[inline]
-    pub(super) fn check(&self, change: &SlotChange) -> CudaResult<()> {
-        let state = self.state(change.slot)?;
-        match (&change.value, &state.value) {
-            (Value::Memory(new), Current::Memory { plain, context, .. }) => {
-                state.check_memory(new, *plain, context)
+    pub(super) fn one(&mut self, slot: Identity) -> CudaResult<Option<OneSlot<'_>>> {
+        match self.slots.get_mut(&slot.number()) {
+            Some(_) if self.nameless => Err(nameless()),
+            Some(state) if state.shapes => Ok(None),
+            Some(state) => {
+                Ok(Some(OneSlot { nodes: &self.nodes, arguments: &mut self.arguments, state }))
             }
-            _ => Ok(()),
+            None => Err(not_used(slot)),
         }
     }
 
+    /// Refuses what a slot cannot be set to.
+    pub(super) fn check(&self, change: &SlotChange<'_>) -> CudaResult<()> {
+        self.state(change.slot)?.check(change.value)
+    }
+
     /// The nodes that use one of the slots, each once.
-    pub(super) fn affected(&self, changes: &[SlotChange]) -> Cow<'_, [usize]> {
-        let states = |change: &SlotChange| self.slots.get(&change.slot.number());
+    pub(super) fn affected(&self, changes: &[SlotChange<'_>]) -> Cow<'_, [usize]> {
+        let states = |change: &SlotChange<'_>| self.slots.get(&change.slot.number());
         if let [change] = changes {
             return states(change).map(|state| &state.nodes[..]).unwrap_or_default().into();
         }
@@ -259,14 +275,23 @@ impl SlotTable {
     }
 
     /// Refuses shapes and places that the changes, which are written, have made.
-    pub(super) fn check_nodes(&self, changes: &[SlotChange], nodes: &[usize]) -> CudaResult<()> {
-        let shapes = |change: &SlotChange| {
+    pub(super) fn check_nodes(
+        &self,
+        changes: &[SlotChange<'_>],
+        nodes: &[usize],
+    ) -> CudaResult<()> {
+        let shapes = |change: &SlotChange<'_>| {
             self.slots.get(&change.slot.number()).is_some_and(|state| state.shapes)
         };
         if !changes.iter().any(shapes) {
             return Ok(());
         }
-        self.each(nodes).try_for_each(Patched::check)
+        nodes.iter().try_for_each(|index| {
+            match (self.nodes.get(*index), self.origins.get(*index)) {
+                (Some(node), Some(origin)) => node.check(&origin.made_of.work),
+                _ => Ok(()),
+            }
+        })
     }
 
     #[inline]
@@ -275,54 +300,133 @@ impl SlotTable {
     }
 
     /// Writes the new values into the parameters of the nodes.
-    pub(super) fn write(&mut self, changes: &[SlotChange]) {
+    pub(super) fn write(&mut self, changes: &[SlotChange<'_>]) {
         for change in changes {
             let Some(state) = self.slots.get(&change.slot.number()) else { continue };
-            write(&mut self.nodes, state, Written::from(&change.value));
+            write(&mut self.nodes, &mut self.arguments, state, change.value);
         }
     }
 
     /// Writes the values from before again.
     #[cold]
-    pub(super) fn restore(&mut self, changes: &[SlotChange]) {
+    pub(super) fn restore(&mut self, changes: &[SlotChange<'_>]) {
         for change in changes {
             let Some(state) = self.slots.get(&change.slot.number()) else { continue };
-            write(&mut self.nodes, state, state.value.written());
+            match &state.value {
+                Current::Bytes(old) => {
+                    write_bytes(&mut self.nodes, &mut self.arguments, state, old);
+                }
+                Current::Memory { address, .. } => {
+                    write_address(&mut self.nodes, &mut self.arguments, state, *address);
+                }
+            }
         }
     }
 
     /// Takes the new values for what the slots are set to.
-    #[inline]
-    pub(super) fn commit(&mut self, changes: &[SlotChange]) {
+    pub(super) fn commit(&mut self, changes: &[SlotChange<'_>]) {
         for change in changes {
-            let Some(state) = self.slots.get_mut(&change.slot.number()) else { continue };
-            match (&mut state.value, &change.value) {
-                (Current::Bytes(old), Value::Bytes(new)) => {
-                    old.clear();
-                    old.extend_from_slice(new);
-                }
-                (old, new) => *old = Current::from(new),
+            if let Some(state) = self.slots.get_mut(&change.slot.number()) {
+                state.value.replace(change.value);
             }
         }
     }
 }
 
-#[inline]
-fn write(nodes: &mut [Patched], state: &State, value: Written<'_>) {
-    for (index, target) in &state.uses {
-        if let Some(node) = nodes.get_mut(*index) {
-            node.params.write(*target, value);
+impl OneSlot<'_> {
+    /// Refuses what the slot cannot be set to.
+    #[inline]
+    pub(super) fn check(&self, value: Written<'_>) -> CudaResult<()> {
+        self.state.check(value)
+    }
+
+    /// Writes the new value into the parameters of each node and has it given these, in one pass:
+    /// they are at hand then.
+    #[inline]
+    pub(super) fn set(
+        &mut self,
+        value: Written<'_>,
+        mut give: impl FnMut(CUgraphNode, &CUDA_KERNEL_NODE_PARAMS_v2) -> CudaResult<()>,
+    ) -> CudaResult<()> {
+        let address;
+        let bytes = match value {
+            Written::Bytes(bytes) => bytes,
+            Written::Memory(memory) => {
+                address = memory.address.to_ne_bytes();
+                &address
+            }
+        };
+        let mut uses = self.state.uses.iter().peekable();
+        while let Some((index, place)) = uses.next() {
+            if let Place::Argument(word) = place {
+                self.arguments.write(*word, bytes);
+            }
+            if uses.peek().is_some_and(|(next, _)| next == index) {
+                continue;
+            }
+            if let Some(Patched { raw, params: Params::Kernel(params) }) = self.nodes.get(*index) {
+                give(*raw, params)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the new value for what the slot is set to.
+    #[inline]
+    pub(super) fn commit(&mut self, value: Written<'_>) {
+        self.state.value.replace(value);
+    }
+}
+
+fn write(nodes: &mut [Patched], arguments: &mut Arguments, state: &State, value: Written<'_>) {
+    match value {
+        Written::Bytes(bytes) => write_bytes(nodes, arguments, state, bytes),
+        Written::Memory(memory) => write_address(nodes, arguments, state, memory.address),
+    }
+}
+
+fn write_bytes(nodes: &mut [Patched], arguments: &mut Arguments, state: &State, bytes: &[u8]) {
+    for (index, place) in &state.uses {
+        match (place, nodes.get_mut(*index)) {
+            (Place::Argument(word), _) => arguments.write(*word, bytes),
+            (place, Some(node)) => node.params.set_dimensions(*place, bytes),
+            (_, None) => {}
+        }
+    }
+}
+
+fn write_address(
+    nodes: &mut [Patched],
+    arguments: &mut Arguments,
+    state: &State,
+    address: CUdeviceptr,
+) {
+    for (index, place) in &state.uses {
+        match (place, nodes.get_mut(*index)) {
+            (Place::Argument(word), _) => arguments.write(*word, &address.to_ne_bytes()),
+            (place, Some(node)) => node.params.set_address(*place, address),
+            (_, None) => {}
         }
     }
 }
 
 impl State {
-    fn check_memory(&self, new: &Bound, plain: bool, context: &Context) -> CudaResult<()> {
-        if !context.same(new.owner.context()) {
+    #[inline]
+    fn check(&self, new: Written<'_>) -> CudaResult<()> {
+        match (new, &self.value) {
+            (Written::Memory(new), Current::Memory { plain, context, .. }) => {
+                self.check_memory(new, *plain, context)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn check_memory(&self, new: RawSlice<'_>, plain: bool, context: &Context) -> CudaResult<()> {
+        if !context.same(new.context()) {
             return Err(other_context_than("slot", "memory of the slot"));
         }
-        let is_copy = |target| matches!(target, Target::CopyTo | Target::CopyFrom);
-        if self.uses.iter().any(|(_, target)| is_copy(*target)) && new.owner.is_plain() != plain {
+        if self.shapes && new.owner.is_plain() != plain && self.is_of_a_copy() {
             return Err(refused(
                 "memory that was allocated in the order of a stream is of a kind of its own, and a \
                  copy in an executable keeps its kinds: give memory of the kind that the slot has, \
@@ -331,12 +435,16 @@ impl State {
         }
         Ok(())
     }
+
+    fn is_of_a_copy(&self) -> bool {
+        self.uses.iter().any(|(_, place)| matches!(place, Place::CopyTo | Place::CopyFrom))
+    }
 }
 
 impl Patched {
-    fn check(&self) -> CudaResult<()> {
-        match (&self.params, &self.made_of.work) {
-            (Params::Kernel(params, _), Work::Kernel(work)) => work.check_shape(
+    fn check(&self, made_of: &Work) -> CudaResult<()> {
+        match (&self.params, made_of) {
+            (Params::Kernel(params), Work::Kernel(work)) => work.check_shape(
                 Dim3::new(params.gridDimX, params.gridDimY, params.gridDimZ),
                 Dim3::new(params.blockDimX, params.blockDimY, params.blockDimZ),
             ),
@@ -345,111 +453,8 @@ impl Patched {
                 Err(refused("the memory is not aligned to the value that it is filled with"))
             }
             (Params::Fill(..), _) => Ok(()),
-            (Params::Kernel(..), _) => Err(no_rectangle()),
+            (Params::Kernel(_), _) => Err(no_rectangle()),
         }
-    }
-}
-
-impl Params {
-    fn of(work: &Work) -> Params {
-        let work = match work {
-            Work::Kernel(work) => work,
-            Work::Copy(params, context) => return Params::Copy(*params, context.as_raw()),
-            Work::Fill(params, context) => return Params::Fill(*params, context.as_raw()),
-        };
-        let arguments = Arguments::new(&work.arguments, &work.starts);
-        let params = CUDA_KERNEL_NODE_PARAMS_v2 {
-            func: work.kernel.raw(),
-            gridDimX: work.grid.x,
-            gridDimY: work.grid.y,
-            gridDimZ: work.grid.z,
-            blockDimX: work.block.x,
-            blockDimY: work.block.y,
-            blockDimZ: work.block.z,
-            sharedMemBytes: work.shared_bytes as u32,
-            kernelParams: arguments.array(),
-            extra: ptr::null_mut(),
-            kern: ptr::null_mut(),
-            ctx: work.kernel.context().as_raw(),
-        };
-        Params::Kernel(params, arguments)
-    }
-
-    #[inline]
-    fn write(&mut self, target: Target, value: Written<'_>) {
-        match (self, target, value) {
-            (Params::Kernel(_, arguments), Target::Argument(index), Written::Bytes(bytes)) => {
-                arguments.write(index, bytes);
-            }
-            (Params::Kernel(_, arguments), Target::Argument(index), Written::Address(address)) => {
-                arguments.write(index, &address.to_ne_bytes());
-            }
-            (Params::Kernel(params, _), Target::Grid | Target::Block, Written::Bytes(bytes)) => {
-                let Ok(dimensions) = bytemuck::try_pod_read_unaligned(bytes) else { return };
-                set_dimensions(params, target, dimensions);
-            }
-            (Params::Copy(params, _), Target::CopyTo, Written::Address(address)) => {
-                params.dstDevice = address;
-            }
-            (Params::Copy(params, _), Target::CopyFrom, Written::Address(address)) => {
-                params.srcDevice = address;
-            }
-            (Params::Fill(params, _), Target::Fill, Written::Address(address)) => {
-                params.dst = address;
-            }
-            // What a target takes is what its slot is of.
-            _ => {}
-        }
-    }
-}
-
-fn set_dimensions(params: &mut CUDA_KERNEL_NODE_PARAMS_v2, target: Target, of: Dim3) {
-    if target == Target::Grid {
-        (params.gridDimX, params.gridDimY, params.gridDimZ) = (of.x, of.y, of.z);
-    } else {
-        (params.blockDimX, params.blockDimY, params.blockDimZ) = (of.x, of.y, of.z);
-    }
-}
-
-/// The arguments of a kernel, where the driver finds them.
-///
-/// By pointers, since others point there: a box would have what it owns for itself.
-pub(super) struct Arguments {
-    words: NonNull<[u64]>,
-    /// Where each argument begins among the words.
-    array: NonNull<[*mut c_void]>,
-}
-
-impl Arguments {
-    fn new(words: &[u64], starts: &[usize]) -> Arguments {
-        let words = NonNull::from(Box::leak(Box::<[u64]>::from(words)));
-        let first = words.cast::<u64>().as_ptr();
-        let array: Box<[_]> =
-            starts.iter().map(|start| first.wrapping_add(*start).cast()).collect();
-        Arguments { words, array: NonNull::from(Box::leak(array)) }
-    }
-
-    fn array(&self) -> *mut *mut c_void {
-        if self.array.is_empty() { ptr::null_mut() } else { self.array.cast().as_ptr() }
-    }
-
-    #[inline]
-    fn write(&mut self, index: usize, bytes: &[u8]) {
-        // SAFETY: allocated in `new`, and nobody writes there.
-        let array = unsafe { self.array.as_ref() };
-        let Some(argument) = array.get(index) else { return };
-        // SAFETY: the argument was made of as many bytes, since a slot has one type, and this one
-        // has its words for itself. No driver call reads them now.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), argument.cast(), bytes.len()) };
-    }
-}
-
-impl Drop for Arguments {
-    fn drop(&mut self) {
-        // SAFETY: a box was made to this in `new`.
-        drop(unsafe { Box::from_raw(self.words.as_ptr()) });
-        // SAFETY: as above.
-        drop(unsafe { Box::from_raw(self.array.as_ptr()) });
     }
 }
 

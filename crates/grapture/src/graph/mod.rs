@@ -36,6 +36,7 @@ mod profile;
 mod read;
 mod rebuild;
 mod save;
+mod slot_params;
 mod slots;
 mod source;
 mod steer;

@@ -16,20 +16,41 @@ use crate::slot::{Identity, Slot};
 /// What the slot `S` can be set to: a [`Slot`] to a value of its type, a [`BufferSlot`] to
 /// a reference to device memory, a [`BufferSlotMut`] to a mutable one. No other type can implement it.
 pub trait SlotValue<S: ?Sized>: sealed::Sealed<S> {
+    /// Lends the change to who makes it, or keeps it.
     #[doc(hidden)]
-    fn change(self, slot: &S) -> CudaResult<SlotChange>;
+    fn with<R>(
+        self,
+        slot: &S,
+        change: impl FnOnce(SlotChange<'_>) -> CudaResult<R>,
+    ) -> CudaResult<R>;
 }
 
 mod sealed {
     pub trait Sealed<S: ?Sized> {}
 }
 
-/// A slot, and what it is to be set to.
-#[derive(Debug)]
+/// A slot, and what it is to be set to, which is lent: to set a slot counts no owner and makes no
+/// copy.
+#[derive(Clone, Copy, Debug)]
 #[doc(hidden)]
-pub struct SlotChange {
+pub struct SlotChange<'a> {
     pub(crate) slot: Identity,
-    pub(crate) value: Value,
+    pub(crate) value: Written<'a>,
+}
+
+impl<'a> SlotChange<'a> {
+    pub(crate) fn of(slot: Identity, value: Written<'a>) -> SlotChange<'a> {
+        SlotChange { slot, value }
+    }
+}
+
+/// What is written where a slot is used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Written<'a> {
+    /// The bytes of a value.
+    Bytes(&'a [u8]),
+    /// Device memory.
+    Memory(RawSlice<'a>),
 }
 
 /// What a slot is, or is to be, set to.
@@ -53,6 +74,25 @@ impl Value {
     pub(crate) fn of<T: Pod>(value: &T) -> Value {
         Value::Bytes(SmallVec::from_slice(bytemuck::bytes_of(value)))
     }
+
+    /// The value, lent.
+    pub(crate) fn written(&self) -> Written<'_> {
+        match self {
+            Value::Bytes(bytes) => Written::Bytes(bytes),
+            Value::Memory(Bound { owner, address, bytes }) => {
+                Written::Memory(RawSlice { owner, address: *address, bytes: *bytes })
+            }
+        }
+    }
+}
+
+impl From<Written<'_>> for Value {
+    fn from(written: Written<'_>) -> Value {
+        match written {
+            Written::Bytes(bytes) => Value::Bytes(SmallVec::from_slice(bytes)),
+            Written::Memory(raw) => Value::Memory(Bound::of(raw)),
+        }
+    }
 }
 
 impl Bound {
@@ -65,9 +105,14 @@ impl<T: Pod> sealed::Sealed<Slot<T>> for T {}
 
 impl<T: Pod> SlotValue<Slot<T>> for T {
     #[inline]
-    fn change(self, slot: &Slot<T>) -> CudaResult<SlotChange> {
+    fn with<R>(
+        self,
+        slot: &Slot<T>,
+        change: impl FnOnce(SlotChange<'_>) -> CudaResult<R>,
+    ) -> CudaResult<R> {
         slot.check(&self)?;
-        Ok(SlotChange { slot: slot.identity(), value: Value::of(&self) })
+        let value = Written::Bytes(bytemuck::bytes_of(&self));
+        change(SlotChange { slot: slot.identity(), value })
     }
 }
 
@@ -76,8 +121,12 @@ macro_rules! dimensions {
         impl sealed::Sealed<Slot<Dim3>> for $from {}
 
         impl SlotValue<Slot<Dim3>> for $from {
-            fn change(self, slot: &Slot<Dim3>) -> CudaResult<SlotChange> {
-                Dim3::from(self).change(slot)
+            fn with<R>(
+                self,
+                slot: &Slot<Dim3>,
+                change: impl FnOnce(SlotChange<'_>) -> CudaResult<R>,
+            ) -> CudaResult<R> {
+                Dim3::from(self).with(slot, change)
             }
         }
     )*};
@@ -88,36 +137,53 @@ dimensions!(u32, (u32, u32), (u32, u32, u32));
 impl<T: Pod, M: DeviceSlice<T> + ?Sized> sealed::Sealed<BufferSlot<T>> for &M {}
 
 impl<T: Pod, M: DeviceSlice<T> + ?Sized> SlotValue<BufferSlot<T>> for &M {
-    fn change(self, slot: &BufferSlot<T>) -> CudaResult<SlotChange> {
-        bind::<T>(slot.identity(), slot.len(), self.raw())
+    #[inline]
+    fn with<R>(
+        self,
+        slot: &BufferSlot<T>,
+        change: impl FnOnce(SlotChange<'_>) -> CudaResult<R>,
+    ) -> CudaResult<R> {
+        change(bind::<T>(slot.identity(), slot.len(), self.raw())?)
     }
 }
 
 impl<T: Pod, M: DeviceSliceMut<T> + ?Sized> sealed::Sealed<BufferSlotMut<T>> for &mut M {}
 
 impl<T: Pod, M: DeviceSliceMut<T> + ?Sized> SlotValue<BufferSlotMut<T>> for &mut M {
-    fn change(self, slot: &BufferSlotMut<T>) -> CudaResult<SlotChange> {
-        bind::<T>(slot.identity(), slot.len(), DeviceSlice::<T>::raw(&*self))
+    #[inline]
+    fn with<R>(
+        self,
+        slot: &BufferSlotMut<T>,
+        change: impl FnOnce(SlotChange<'_>) -> CudaResult<R>,
+    ) -> CudaResult<R> {
+        change(bind::<T>(slot.identity(), slot.len(), DeviceSlice::<T>::raw(&*self))?)
     }
 }
 
-fn bind<T>(slot: Identity, len: usize, raw: RawSlice<'_>) -> CudaResult<SlotChange> {
+#[inline]
+fn bind<T>(slot: Identity, len: usize, raw: RawSlice<'_>) -> CudaResult<SlotChange<'_>> {
     let given = raw.bytes / size_of::<T>().max(1);
     if given != len {
-        return Err(CudaError::refused(
-            CUDA_ERROR_INVALID_VALUE,
-            "slot.len",
-            format!(
-                "{slot} has {len} elements, and the memory {given}: take a view of the longer one, \
-                 or make the slot with memory of that length"
-            ),
-        ));
+        return Err(other_length(slot, len, given));
     }
-    let bound = Bound::of(raw);
-    unfit_memory(&bound.owner).map_or(Ok(()), Err)?;
-    // Launches may be on any stream, and what it was allocated in the order of is one of them.
-    bound.owner.wait_until_ready()?;
-    Ok(SlotChange { slot, value: Value::Memory(bound) })
+    if !raw.owner.is_plain() {
+        unfit_memory(raw.owner).map_or(Ok(()), Err)?;
+        // Launches may be on any stream, and what it was allocated in the order of is one of them.
+        raw.owner.wait_until_ready()?;
+    }
+    Ok(SlotChange { slot, value: Written::Memory(raw) })
+}
+
+#[cold]
+fn other_length(slot: Identity, len: usize, given: usize) -> CudaError {
+    CudaError::refused(
+        CUDA_ERROR_INVALID_VALUE,
+        "slot.len",
+        format!(
+            "{slot} has {len} elements, and the memory {given}: take a view of the longer one, or \
+             make the slot with memory of that length"
+        ),
+    )
 }
 
 /// Refuses memory that is there only while its own graph runs.

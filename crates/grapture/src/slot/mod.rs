@@ -15,7 +15,7 @@ use grapture_sys::CUDA_ERROR_INVALID_VALUE;
 use crate::error::{CudaError, CudaResult};
 use crate::operation::Line;
 
-pub(crate) use change::{Bound, Value, unfit_memory};
+pub(crate) use change::{Bound, Value, Written, unfit_memory};
 pub use change::{SlotChange, SlotValue};
 pub(crate) use copy::{captured_copy, captured_fill, is_slot, no_rectangle};
 pub(crate) use node::{KernelWork, NodePlace, SlotNode, SlotUse, SlotWork, Target, Work};
@@ -104,21 +104,28 @@ impl<T: Pod> Slot<T> {
         self.inner.value
     }
 
+    #[inline]
     pub(crate) fn identity(&self) -> Identity {
         self.inner.identity
     }
 
     /// Refuses a value that the slot does not take.
+    #[inline]
     fn check(&self, value: &T) -> CudaResult<()> {
         match &self.inner.rule {
-            Some(rule) if !rule(value) => Err(CudaError::refused(
-                CUDA_ERROR_INVALID_VALUE,
-                "slot.value",
-                format!("{} does not accept it: its rule gave false", self.identity()),
-            )),
+            Some(rule) if !rule(value) => Err(not_accepted(self.identity())),
             _ => Ok(()),
         }
     }
+}
+
+#[cold]
+fn not_accepted(slot: Identity) -> CudaError {
+    CudaError::refused(
+        CUDA_ERROR_INVALID_VALUE,
+        "slot.value",
+        format!("{slot} does not accept it: its rule gave false"),
+    )
 }
 
 impl<T: Pod> Clone for Slot<T> {
