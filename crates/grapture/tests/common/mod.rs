@@ -69,12 +69,13 @@ impl Setup {
     /// On a given driver.
     pub fn on(driver: Driver) -> Setup {
         let context = Context::new(&driver.device(0).unwrap()).unwrap();
+        // What the test before has left: a free waits until the device is idle, and has other calls
+        // wait too, which a test that holds the device would not get over.
+        context.driver().reclaim();
         let module = context.load_ptx(KERNELS).unwrap();
         // compute-sanitizer breaks every open capture when a module is unloaded.
         if std::env::var_os("GRAPTURE_TEST_KEEP_MODULES").is_some() {
             std::mem::forget(module.clone());
-            // What the test before has left may hold others.
-            context.driver().reclaim();
         }
         Setup { driver, context, module }
     }

@@ -140,6 +140,7 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
             "Suspended::drop",
             "Taken::drop",
             "Watch::drop",
+            "Within::drop",
             "BorrowedLog::drop",
         ],
     ),
