@@ -2,11 +2,14 @@
 
 mod artifacts;
 
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
 use crate::{bench, process};
 use artifacts::{Artifact, Kind};
@@ -78,14 +81,24 @@ fn add_programs(root: &Path, bundle: &Path) -> Result<usize> {
     Ok(tests)
 }
 
+/// Copies a program; one of tests, which has the simulated driver too, is packed until it runs.
 fn copy(artifact: &Artifact, folder: &Path) -> Result<()> {
-    let name = match artifact.kind {
-        Kind::Test => format!("{}-{}", artifact.package, artifact.name),
-        Kind::Example | Kind::Program => artifact.name.clone(),
+    let copied = match artifact.kind {
+        Kind::Test => {
+            let to = folder.join(format!("{}-{}.gz", artifact.package, artifact.name));
+            pack(&artifact.path, &to)
+        }
+        Kind::Example | Kind::Program => {
+            fs::copy(&artifact.path, folder.join(&artifact.name)).map(drop)
+        }
     };
-    let to = folder.join(&name);
-    fs::copy(&artifact.path, &to).with_context(|| format!("cannot copy {name}"))?;
-    Ok(())
+    copied.with_context(|| format!("cannot copy {}", artifact.name))
+}
+
+fn pack(from: &Path, to: &Path) -> io::Result<()> {
+    let mut packed = GzEncoder::new(File::create(to)?, Compression::default());
+    io::copy(&mut File::open(from)?, &mut packed)?;
+    packed.finish().map(drop)
 }
 
 /// Whether a binary of tests has one for a GPU.

@@ -11,15 +11,19 @@ set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 out=${OUT:-$(mktemp -d)}
 mkdir -p "$out"
+unpacked=$(mktemp -d)
+trap 'rm -rf "$unpacked"' EXIT
 export GRAPTURE_PROGRAM="$here/bin/grapture"
 passed=0 failed=0 skipped=0
 
-# Runs one binary of tests, and adds what its summary says.
+# Unpacks and runs one binary of tests, and adds what its summary says.
 tests() {
     local name=$1 log="$out/$1.log" sum
     shift
     echo "== $name"
-    (cd "$here" && timeout 900 "tests/$name" "$@" --test-threads=1) 2>&1 | tee "$log"
+    gunzip -c "$here/tests/$name.gz" > "$unpacked/$name" && chmod +x "$unpacked/$name"
+    (cd "$here" && timeout 900 "$unpacked/$name" "$@" --test-threads=1) 2>&1 | tee "$log"
+    rm -f "$unpacked/$name"
     sum=$(grep '^test result: ' "$log" | tail -n 1)
     if [[ $sum =~ ([0-9]+)\ passed\;\ ([0-9]+)\ failed\;\ ([0-9]+)\ ignored\; ]]; then
         passed=$((passed + BASH_REMATCH[1]))
@@ -66,10 +70,10 @@ sanitize)
     programs "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 1
     ;;
 --multi-gpu)
-    for test in "$here"/tests/*; do tests "$(basename "$test")" multi_gpu_; done
+    for test in "$here"/tests/*.gz; do tests "$(basename "$test" .gz)" multi_gpu_; done
     ;;
 '')
-    for test in "$here"/tests/*; do tests "$(basename "$test")" gpu_ --skip multi_gpu_; done
+    for test in "$here"/tests/*.gz; do tests "$(basename "$test" .gz)" gpu_ --skip multi_gpu_; done
     programs
     ;;
 *)
