@@ -7,6 +7,7 @@ pub mod counted;
 pub mod gate;
 pub mod places;
 pub mod releases;
+pub mod words;
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};

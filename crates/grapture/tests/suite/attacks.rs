@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use crate::common::counted::{Token, counter};
 use crate::common::gate::Gate;
+use crate::common::words::refusal;
 use crate::common::{Setup, both_tiers};
 use grapture::{
-    CaptureMode, CaptureStatus, CudaError, CudaResult, DeviceBuffer, Driver, Event, Stream,
-    StreamGraphCapture,
+    CaptureMode, CaptureStatus, CudaError, DeviceBuffer, Driver, Event, Stream, StreamGraphCapture,
 };
 
 both_tiers! {
@@ -31,14 +31,6 @@ both_tiers! {
     a_panic_of_a_host_function_is_let_go_of_elsewhere,
     a_handle_is_dropped_in_a_host_function,
     a_capture_ends_with_its_thread,
-}
-
-#[track_caller]
-fn refusal<T: std::fmt::Debug>(result: CudaResult<T>) -> String {
-    match result {
-        Err(CudaError::Refused(refusal)) => refusal.to_string(),
-        other => panic!("it is not refused: {other:?}"),
-    }
 }
 
 fn count(counter: &Arc<AtomicUsize>) -> impl Fn() + Send + Sync + 'static {

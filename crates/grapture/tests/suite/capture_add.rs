@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::counted::{Token, counter, get};
+use crate::common::words::{refusal, value, word};
 use crate::common::{Setup, both_tiers, comes_true};
 use grapture::{
-    BatchNode, CaptureMode, CopyNode, CudaError, CudaResult, DeviceBuffer, Driver, Event, FillNode,
-    Graph, NodeKind, OperationKind, PinnedBuffer, Stream, StreamGraphCapture, WordCondition,
+    BatchNode, CaptureMode, CopyNode, CudaError, DeviceBuffer, Driver, Event, FillNode, Graph,
+    NodeKind, OperationKind, PinnedBuffer, Stream, StreamGraphCapture, WordCondition,
 };
 use grapture_sim::{SimConfig, Simulation};
 use grapture_sys::{CUDA_ERROR_UNKNOWN, Function};
@@ -31,23 +32,6 @@ both_tiers! {
 
 const MODES: [CaptureMode; 3] =
     [CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed];
-
-fn word(setup: &Setup) -> DeviceBuffer<u32> {
-    DeviceBuffer::zeroed(&setup.context, 1).unwrap()
-}
-
-#[track_caller]
-fn value(word: &DeviceBuffer<u32>, stream: &Stream) -> u32 {
-    word.to_vec(stream).unwrap()[0]
-}
-
-#[track_caller]
-fn refusal<T: std::fmt::Debug>(result: CudaResult<T>) -> String {
-    match result {
-        Err(CudaError::Refused(refusal)) => refusal.to_string(),
-        other => panic!("it is not refused: {other:?}"),
-    }
-}
 
 fn kinds(graph: &Graph) -> Vec<NodeKind> {
     graph.nodes().unwrap().iter().map(|node| node.kind()).collect()

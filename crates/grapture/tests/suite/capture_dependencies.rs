@@ -1,9 +1,8 @@
 //! What the next operation of a capture waits for, set by hand.
 
+use crate::common::words::{refusal, value, word};
 use crate::common::{Setup, both_tiers};
-use grapture::{
-    CaptureMode, CudaError, CudaResult, DeviceBuffer, EdgeData, Event, FillNode, Graph, Stream,
-};
+use grapture::{CaptureMode, CudaError, CudaResult, EdgeData, Event, FillNode, Graph, Stream};
 
 both_tiers! {
     dependencies_are_set_and_added,
@@ -19,23 +18,6 @@ both_tiers! {
     streams_that_do_not_capture_are_refused,
     another_thread_is_refused,
     eager_work_after_a_join_by_hand,
-}
-
-fn word(setup: &Setup) -> DeviceBuffer<u32> {
-    DeviceBuffer::zeroed(&setup.context, 1).unwrap()
-}
-
-#[track_caller]
-fn value(word: &DeviceBuffer<u32>, stream: &Stream) -> u32 {
-    word.to_vec(stream).unwrap()[0]
-}
-
-#[track_caller]
-fn refusal<T: std::fmt::Debug>(result: CudaResult<T>) -> String {
-    match result {
-        Err(CudaError::Refused(refusal)) => refusal.to_string(),
-        other => panic!("it is not refused: {other:?}"),
-    }
 }
 
 /// The dependencies, by the places of the nodes.

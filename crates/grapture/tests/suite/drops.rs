@@ -5,6 +5,7 @@ use std::any::Any;
 use std::sync::{Arc, Mutex};
 
 use crate::common::gate::Gate;
+use crate::common::words::word;
 use crate::common::{KERNELS, Setup, both_tiers};
 use grapture::{
     CaptureMode, CaptureStatus, Context, DeviceBuffer, Driver, Event, EventOptions, GraphOutput,
@@ -26,10 +27,6 @@ const MODES: [CaptureMode; 3] =
 
 type Thing = Box<dyn Any + Send>;
 type Make = fn(&Setup, &Stream) -> Thing;
-
-fn word(setup: &Setup) -> DeviceBuffer<u32> {
-    DeviceBuffer::zeroed(&setup.context, 1).unwrap()
-}
 
 /// Every handle of the library, fresh and used. The stream is the one that captures later.
 const THINGS: &[(&str, Make)] = &[

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::counted::Token;
+use crate::common::words::{refusal, word};
 use crate::common::{Setup, both_tiers};
 use grapture::{
-    CaptureMode, Context, CudaError, CudaResult, DeviceBuffer, Driver, Event, Graph, NodeKind,
-    OperationKind, PinnedBuffer, Stream,
+    CaptureMode, Context, CudaError, DeviceBuffer, Driver, Event, Graph, NodeKind, OperationKind,
+    PinnedBuffer, Stream,
 };
 use grapture_sim::{SimConfig, Simulation};
 use grapture_sys::{CUDA_ERROR_UNKNOWN, Function};
@@ -28,18 +29,6 @@ both_tiers! {
 
 const MODES: [CaptureMode; 3] =
     [CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed];
-
-#[track_caller]
-fn refusal<T: std::fmt::Debug>(result: CudaResult<T>) -> String {
-    match result {
-        Err(CudaError::Refused(refusal)) => refusal.to_string(),
-        other => panic!("it is not refused: {other:?}"),
-    }
-}
-
-fn word(setup: &Setup) -> DeviceBuffer<u32> {
-    DeviceBuffer::zeroed(&setup.context, 1).unwrap()
-}
 
 fn kinds(graph: &Graph) -> Vec<NodeKind> {
     graph.nodes().unwrap().iter().map(|node| node.kind()).collect()

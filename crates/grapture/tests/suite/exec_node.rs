@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::counted::{Token, counter, get};
 use crate::common::gate::Gate;
+use crate::common::words::refusal;
 use crate::common::{Setup, both_tiers};
 use grapture::{
     BatchNode, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CaptureMode, CopyNode, CudaError, CudaResult,
@@ -48,14 +49,6 @@ pub fn counting(
 
 pub fn zeroed(setup: &Setup, len: usize) -> DeviceBuffer<u32> {
     DeviceBuffer::zeroed(&setup.context, len).unwrap()
-}
-
-#[track_caller]
-fn refusal<T: std::fmt::Debug>(result: CudaResult<T>) -> String {
-    match result {
-        Err(CudaError::Refused(refusal)) => refusal.to_string(),
-        other => panic!("it is not refused: {other:?}"),
-    }
 }
 
 /// A node that adds to a word.

@@ -3,10 +3,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::common::gate::Gate;
+use crate::common::words::word;
 use crate::common::{Setup, both_tiers};
 use grapture::{
-    CaptureMode, CaptureOptions, CaptureStatus, Context, CudaError, CudaResult, DeviceBuffer,
-    Driver, Event, Graph, JoinPolicy, Stream,
+    CaptureMode, CaptureOptions, CaptureStatus, Context, CudaError, CudaResult, Driver, Event,
+    Graph, JoinPolicy, Stream,
 };
 use grapture_sim::{SimConfig, Simulation};
 use grapture_sys::{CUDA_ERROR_UNKNOWN, Function};
@@ -29,10 +30,6 @@ both_tiers! {
 
 const MODES: [CaptureMode; 3] =
     [CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed];
-
-fn word(setup: &Setup) -> DeviceBuffer<u32> {
-    DeviceBuffer::zeroed(&setup.context, 1).unwrap()
-}
 
 #[track_caller]
 fn run(graph: Graph, stream: &Stream) {

@@ -1,6 +1,7 @@
 //! Memory that nodes of a graph allocate and free.
 
 use super::build::{FOREIGN, refusal, run};
+use crate::common::words::word;
 use crate::common::{Setup, both_tiers};
 use grapture::{
     CaptureMode, CopyNode, CudaError, DeviceBuffer, EdgeData, FillNode, Graph, GraphBuffer,
@@ -38,10 +39,6 @@ fn through_scratch(
     let copy = CopyNode::device(word, &scratch.view(1023..).unwrap()).unwrap();
     graph.add_copy(copy, &[fill]).unwrap();
     (graph, scratch)
-}
-
-fn word(setup: &Setup) -> DeviceBuffer<u32> {
-    DeviceBuffer::zeroed(&setup.context, 1).unwrap()
 }
 
 #[track_caller]

@@ -1,10 +1,11 @@
 //! Outputs: what the launches of a captured graph leave.
 
 use crate::common::gate::Gate;
+use crate::common::words::refusal;
 use crate::common::{Setup, both_tiers};
 use grapture::{
-    CaptureMode, CudaError, CudaResult, DeviceBuffer, Driver, Graph, GraphExec, GraphOutput,
-    InstantiateFlags, InstantiateOptions, NodeKind, Stream,
+    CaptureMode, CudaError, DeviceBuffer, Driver, Graph, GraphExec, GraphOutput, InstantiateFlags,
+    InstantiateOptions, NodeKind, Stream,
 };
 use grapture_sim::{SimConfig, Simulation};
 use grapture_sys::{CUDA_ERROR_UNKNOWN, Function};
@@ -27,14 +28,6 @@ both_tiers! {
 }
 
 const LEN: usize = 1_000;
-
-#[track_caller]
-fn refusal<T: std::fmt::Debug>(result: CudaResult<T>) -> String {
-    match result {
-        Err(CudaError::Refused(refusal)) => refusal.to_string(),
-        other => panic!("it is not refused: {other:?}"),
-    }
-}
 
 fn buffer(setup: &Setup) -> DeviceBuffer<u32> {
     DeviceBuffer::zeroed(&setup.context, LEN).unwrap()

@@ -1,11 +1,10 @@
 //! Buffers, views, copies and fills, submitted at once.
 
 use crate::common::gate::Gate;
+use crate::common::words::refusal;
 use crate::common::{Setup, both_tiers};
 use bytemuck::Pod;
-use grapture::{
-    Context, CudaError, CudaResult, DeviceBuffer, DeviceSlice, Driver, Region2d, Stream,
-};
+use grapture::{Context, CudaError, DeviceBuffer, DeviceSlice, Driver, Region2d, Stream};
 use grapture_sim::SimConfig;
 
 both_tiers!(
@@ -30,14 +29,6 @@ both_tiers!(
 
 fn upload<T: Pod>(setup: &Setup, elements: &[T]) -> DeviceBuffer<T> {
     DeviceBuffer::from_slice(&setup.context, elements).unwrap()
-}
-
-#[track_caller]
-fn refusal<T: std::fmt::Debug>(result: CudaResult<T>) -> String {
-    match result {
-        Err(CudaError::Refused(refusal)) => refusal.to_string(),
-        other => panic!("it is not refused: {other:?}"),
-    }
 }
 
 fn elements_of_every_size_come_back(setup: &Setup) {

@@ -1,9 +1,10 @@
 //! Memory in captures: operations become nodes, and what is made or dropped meanwhile is no part.
 
+use crate::common::words::refusal;
 use crate::common::{Setup, both_tiers};
 use grapture::{
-    CaptureMode, CopyDirection, CudaError, CudaResult, DeviceBuffer, GraphExec, OperationSpec,
-    PinnedBuffer, Region2d, Stream, StreamCapture,
+    CaptureMode, CopyDirection, CudaResult, DeviceBuffer, GraphExec, OperationSpec, PinnedBuffer,
+    Region2d, Stream, StreamCapture,
 };
 
 both_tiers!(
@@ -19,14 +20,6 @@ both_tiers!(
 
 const MODES: [CaptureMode; 3] =
     [CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed];
-
-#[track_caller]
-fn refusal<T: std::fmt::Debug>(result: CudaResult<T>) -> String {
-    match result {
-        Err(CudaError::Refused(refusal)) => refusal.to_string(),
-        other => panic!("it is not refused: {other:?}"),
-    }
-}
 
 fn upload(setup: &Setup, elements: &[u32]) -> DeviceBuffer<u32> {
     DeviceBuffer::from_slice(&setup.context, elements).unwrap()

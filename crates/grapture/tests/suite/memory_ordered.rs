@@ -1,8 +1,9 @@
 //! Memory that is allocated and released in the order of a stream.
 
 use crate::common::gate::Gate;
+use crate::common::words::refusal;
 use crate::common::{Setup, both_tiers};
-use grapture::{CaptureMode, CudaError, CudaResult, DeviceBuffer, Driver, Event, Stream};
+use grapture::{CaptureMode, CudaError, DeviceBuffer, Driver, Event, Stream};
 use grapture_sim::{SimConfig, Simulation};
 use grapture_sys::{CUDA_ERROR_OUT_OF_MEMORY, Function};
 
@@ -19,14 +20,6 @@ both_tiers!(
 );
 
 const LEN: usize = 1_000;
-
-#[track_caller]
-fn refusal<T: std::fmt::Debug>(result: CudaResult<T>) -> String {
-    match result {
-        Err(CudaError::Refused(refusal)) => refusal.to_string(),
-        other => panic!("it is not refused: {other:?}"),
-    }
-}
 
 fn target(setup: &Setup) -> DeviceBuffer<u32> {
     DeviceBuffer::zeroed(&setup.context, LEN).unwrap()

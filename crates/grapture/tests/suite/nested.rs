@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use crate::common::words::{refusal, value, word};
 use crate::common::{Setup, both_tiers};
 use grapture::{
     CaptureMode, CaptureOptions, CudaError, CudaResult, DeviceBuffer, EscapePolicy, Event, Graph,
@@ -25,23 +26,6 @@ both_tiers! {
     work_that_escapes_from_a_part_escapes_from_the_capture,
     another_thread_captures_no_part,
     a_capture_in_a_capture_says_what_to_do_instead,
-}
-
-fn word(setup: &Setup) -> DeviceBuffer<u32> {
-    DeviceBuffer::zeroed(&setup.context, 1).unwrap()
-}
-
-#[track_caller]
-fn value(word: &DeviceBuffer<u32>, stream: &Stream) -> u32 {
-    word.to_vec(stream).unwrap()[0]
-}
-
-#[track_caller]
-fn refusal<T: std::fmt::Debug>(result: CudaResult<T>) -> String {
-    match result {
-        Err(CudaError::Refused(refusal)) => refusal.to_string(),
-        other => panic!("it is not refused: {other:?}"),
-    }
 }
 
 fn kinds(graph: &Graph) -> Vec<NodeKind> {

@@ -1,6 +1,7 @@
 //! Pinned memory: the host and the device exclude each other.
 
 use crate::common::gate::Gate;
+use crate::common::words::refusal;
 use crate::common::{Setup, both_tiers};
 use grapture::{CaptureMode, CudaError, CudaResult, DeviceBuffer, GraphExec, PinnedBuffer, Stream};
 
@@ -21,14 +22,6 @@ both_tiers!(
     many_streams_are_waited_for,
     no_read_sees_half_a_copy,
 );
-
-#[track_caller]
-fn refusal<T: std::fmt::Debug>(result: CudaResult<T>) -> String {
-    match result {
-        Err(CudaError::Refused(refusal)) => refusal.to_string(),
-        other => panic!("it is not refused: {other:?}"),
-    }
-}
 
 fn pinned(setup: &Setup, elements: &[u32]) -> PinnedBuffer<u32> {
     PinnedBuffer::from_slice(&setup.context, elements).unwrap()

@@ -1,9 +1,10 @@
 //! Temporaries: memory that a captured graph allocates and frees in each launch.
 
+use crate::common::words::refusal;
 use crate::common::{Setup, both_tiers};
 use grapture::{
-    CaptureMode, CopyNode, CudaError, CudaResult, DeviceBuffer, Driver, FillNode, Graph, NodeKind,
-    Stream, StreamGraphCapture,
+    CaptureMode, CopyNode, CudaError, DeviceBuffer, Driver, FillNode, Graph, NodeKind, Stream,
+    StreamGraphCapture,
 };
 use grapture_sim::{SimConfig, Simulation};
 use grapture_sys::{CUDA_ERROR_UNKNOWN, Function};
@@ -25,14 +26,6 @@ both_tiers! {
 const LEN: usize = 1_000;
 const MODES: [CaptureMode; 3] =
     [CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed];
-
-#[track_caller]
-fn refusal<T: std::fmt::Debug>(result: CudaResult<T>) -> String {
-    match result {
-        Err(CudaError::Refused(refusal)) => refusal.to_string(),
-        other => panic!("it is not refused: {other:?}"),
-    }
-}
 
 fn buffer(setup: &Setup) -> DeviceBuffer<u32> {
     DeviceBuffer::zeroed(&setup.context, LEN).unwrap()
