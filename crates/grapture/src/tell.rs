@@ -61,6 +61,11 @@ pub(crate) fn of_failure(error: &CudaError) {
     contained(|| tracing::debug!(%error, "a capture failed"));
 }
 
+#[cold]
+pub(crate) fn of_leak() {
+    contained(|| tracing::error!("a graph with the broken body of a conditional node is leaked"));
+}
+
 /// Of what is missing from a graph with so many operations.
 #[cold]
 pub(crate) fn of_escapes(escapes: &Escapes, recorded: usize) {

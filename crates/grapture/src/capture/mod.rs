@@ -418,9 +418,7 @@ impl<'s> StreamGraphCapture<'s> {
         if left {
             std::mem::forget(self.stream.clone());
         }
-        contained(|| {
-            tracing::error!("a graph with the broken body of a conditional node is leaked");
-        });
+        tell::of_leak();
     }
 
     #[cold]

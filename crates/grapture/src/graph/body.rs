@@ -13,7 +13,7 @@ use crate::graph::steer::{steer, steering};
 use crate::graph::{Graph, GraphBody, GraphKey, NodeId};
 use crate::retain::{Owners, Share};
 use crate::slot::SlotNode;
-use crate::tell::contained;
+use crate::tell;
 
 /// Builds one body, by its number.
 type Build<'a> = &'a mut dyn FnMut(usize, &mut GraphBody<'_>) -> CudaResult<()>;
@@ -375,9 +375,7 @@ impl Graph {
     /// Leaves the driver's graph for ever, and goes on with an empty one: a node of it has a body
     /// that the driver has destroyed, and to destroy the graph too would crash (measured).
     pub(super) fn leak(&mut self) {
-        contained(|| {
-            tracing::error!("a graph with the broken body of a conditional node is leaked");
-        });
+        tell::of_leak();
         let spare = Graph::new(&self.context);
         self.raw = ptr::null_mut();
         if let Ok(spare) = spare {
